@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The front door. Every target first runs tools/setup, which installs what is missing and is
+# silent otherwise; the build itself is CMake's (CMakePresets.json).
+
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc)
+
+.PHONY: all demo test check bench install format clean help setup
+.DEFAULT_GOAL := all
+
+all: build/build.ninja ## build the release into build/ (the default)
+	@cmake --build build --parallel $(JOBS)
+
+demo: all ## run several unmodified jobs at once on one device, and show what happened
+	@tools/demo
+
+test: all ## run every test
+	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --no-tests=error
+	@.venv/bin/python -m pytest tests
+
+check: setup ## format, lint, layers, both compilers, sanitizers
+	@tools/check
+
+bench: all ## measure
+	@test -x build/bin/salus-bench-core || { echo 'bench: build/bin/salus-bench-core is not part of this build' >&2; exit 1; }
+	@build/bin/salus-bench-core
+
+install: all ## install into PREFIX (/usr/local)
+	@cmake --install build --prefix '$(PREFIX)'
+
+format: setup ## lay out all C files
+	@ls -d $$(git ls-files -co --exclude-standard -- '*.c' '*.h') 2>/dev/null | xargs -r clang-format-14 -i
+
+clean: ## remove all builds; .venv stays
+	@rm -rf build build-*/
+
+help: ## show this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+
+setup:
+	@tools/setup
+
+# Ninja runs CMake again by itself when a list changes, but it does not know of the presets.
+build/build.ninja: CMakePresets.json | setup
+	@cmake --preset release
+	@touch $@

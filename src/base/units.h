@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * units - sizes, rates and durations as people write and read them.
+ *
+ *     size      8GiB  512MiB  15.6GiB  2GB  4096       B, KB MB GB TB (of 1000), KiB MiB GiB TiB (of 1024)
+ *     rate      12GB/s  800MiB/s  4096                 a size and "/s"
+ *     duration  20ms  1.5s  3min  50us  2h  10         ns us ms s min h
+ *
+ * A bare number is bytes, bytes per second, or seconds. The parsers are strict and do not depend on
+ * the locale: no sign, no blank, no exponent, case matters. Results are exact, rounded to the
+ * nearest whole byte or nanosecond, and at most INT64_MAX, so that two of them can be added.
+ *
+ * Threads: any. There is no state.
+ */
+#ifndef SAL_BASE_UNITS_H
+#define SAL_BASE_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sal_err;
+
+/* Room for whatever the formatters write. */
+#define SAL_UNITS_TEXT 24
+
+/*
+ * Each returns SAL_OK, or -SAL_INVALID_ARGUMENT (not of the form above), or -SAL_OUT_OF_RANGE (too
+ * large) with *out at 0 and a sentence in err that quotes the text and says what was expected.
+ */
+int sal_bytes_parse(const char *text, uint64_t *out_bytes, struct sal_err *err);
+int sal_rate_parse(const char *text, uint64_t *out_bytes_per_s, struct sal_err *err);
+int sal_duration_parse(const char *text, uint64_t *out_ns, struct sal_err *err);
+
+/*
+ * Three digits in the unit that fits ("15.6GiB", "1.25s", "20ms"), cut to size if there is less room
+ * than SAL_UNITS_TEXT. The parsers read it back. Return buf, for use in the arguments of a printf.
+ */
+const char *sal_bytes_format(uint64_t bytes, char *buf, size_t size);
+const char *sal_duration_format(uint64_t ns, char *buf, size_t size);
+
+#endif

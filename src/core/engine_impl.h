@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine_impl - what the files of the engine share. Nobody else includes this.
+ *
+ *     engine.c   events in: change the session, then settle
+ *     settle.c   the loop after every event: let in, make room, start lanes, ask to be woken
+ *     admit.c    who needs memory, and giving it
+ *     page.c     making room by paging out
+ *     run.c      who may run, whose turn it is
+ *     home.c     which lane a session lives in
+ *     order.c    the trees
+ *     check.c    the invariants, verified from scratch
+ */
+#ifndef SAL_CORE_ENGINE_IMPL_H
+#define SAL_CORE_ENGINE_IMPL_H
+
+#include "core/engine.h"
+#include "core/lane.h"
+#include "core/order.h"
+
+/* How many waiting sessions are looked at behind one that does not fit. */
+#define SAL_LOOK_PAST 64
+
+struct sal_engine {
+	uint64_t now_ns;
+	struct sal_memory memory;
+	struct sal_lane lanes[SAL_LANES_MAX];
+	const struct sal_policy *policy; /* borrowed: static */
+	_Alignas(max_align_t) unsigned char state[SAL_STATE_BYTES];
+	struct sal_tuning tuning;
+	sal_emit_fn *emit;
+	void *emit_ctx; /* borrowed: the caller's */
+	bool emit_events;
+
+	uint64_t next_id;
+	struct sal_session_list sessions; /* owned; in order of opening */
+	struct sal_resident_tree resident; /* by rank */
+	struct sal_waiting_tree waiting; /* those with work first, then by rank */
+	struct sal_session_list idle; /* resident without work, longest idle first */
+	struct sal_session_list aged; /* waiting and passed over too often */
+	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
+
+	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */
+	struct sal_session_list evictees; /* to be paged out for it at their boundary */
+	uint64_t retry_ns; /* somebody idle can be asked to make room then; 0: no need */
+	uint64_t search_ns; /* no search for room before that */
+	uint64_t wake_ns; /* last SAL_WAKE_AT */
+	uint64_t dirty_mask; /* lanes to look at */
+	bool lanes_freed; /* there may be room for one more lane */
+	bool memory_changed; /* somebody waiting may fit now */
+	bool lanes_over; /* more lanes than wanted, or wrongly shared: move sessions */
+};
+
+/* engine.c */
+void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
+	      struct sal_iteration *it, uint64_t value);
+void sal_eject_policy(struct sal_engine *e, enum sal_reason reason);
+void sal_session_release(struct sal_engine *e, struct sal_session *s);
+
+/* settle.c */
+void sal_settle(struct sal_engine *e);
+
+/* order.c: re-file s after anything about it changed; take it out of every order */
+void sal_touch(struct sal_engine *e, struct sal_session *s);
+void sal_unfile(struct sal_engine *e, struct sal_session *s);
+
+/* admit.c */
+struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session *s);
+bool sal_waits_for_memory(const struct sal_session *s);
+bool sal_is_satisfied(const struct sal_session *s);
+void sal_keep_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes);
+bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
+			  struct sal_iteration *it);
+void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
+		struct sal_iteration *it, enum sal_reason reason);
+void sal_drop_impossible(struct sal_engine *e, struct sal_session *s);
+void sal_admit_waiting(struct sal_engine *e);
+bool sal_try_admit(struct sal_engine *e, struct sal_session *s);
+
+/* page.c */
+void sal_make_room(struct sal_engine *e);
+bool sal_break_deadlock(struct sal_engine *e);
+bool sal_claim_has_hope(const struct sal_engine *e);
+void sal_drop_claim(struct sal_engine *e);
+void sal_page_out(struct sal_engine *e, struct sal_session *s);
+
+/* run.c */
+bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s);
+bool sal_is_express(const struct sal_engine *e, const struct sal_session *s);
+void sal_run_lane(struct sal_engine *e, struct sal_lane *lane);
+uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s);
+void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
+
+/* home.c */
+struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct sal_memory *m,
+				       const struct sal_session *s);
+int sal_find_home(const struct sal_engine *e, const struct sal_memory *m,
+		  const struct sal_session *s);
+void sal_enter_lane(struct sal_engine *e, struct sal_session *s, uint32_t index);
+void sal_leave_lane(struct sal_engine *e, struct sal_session *s);
+void sal_fit_lane(struct sal_engine *e, struct sal_lane *lane);
+void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index);
+void sal_spread(struct sal_engine *e);
+void sal_gather(struct sal_engine *e);
+uint32_t sal_lane_limit(const struct sal_engine *e);
+bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
+
+static inline void sal_mark_dirty(struct sal_engine *e, const struct sal_lane *lane)
+{
+	e->dirty_mask |= UINT64_C(1) << lane->index;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/policy.h"
+
+#include <string.h>
+
+const struct sal_policy *const sal_policies[] = {
+	&sal_policy_fifo, &sal_policy_srtf, &sal_policy_pack,
+	&sal_policy_fair, &sal_policy_rr,   &sal_policy_priority,
+	&sal_policy_las,  &sal_policy_mix,  NULL,
+};
+
+const struct sal_policy *sal_policy_find(const char *name)
+{
+	const struct sal_policy *const *p;
+
+	for (p = sal_policies; *p; p++)
+		if (strcmp((*p)->name, name) == 0)
+			return *p;
+	return NULL;
+}
+
+void sal_tuning_default(struct sal_tuning *tuning)
+{
+	*tuning = (struct sal_tuning){
+		.page_bytes_per_s = UINT64_C(12000000000),
+		.page_margin = 10,
+		.anticipate_ns = 5000000,
+		.short_ns = 50000,
+		.idle_ns = 1000000000,
+		.pass_bound = 64,
+		.guess_ns = UINT64_C(600000000000),
+	};
+}

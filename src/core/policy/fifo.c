@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fifo - the oldest session of a lane owns it until it ends, busy or not.
+ *
+ * It needs no state and cannot go wrong, so it is also what a misbehaving policy is replaced by.
+ */
+#include "core/policy.h"
+
+static struct sal_rank fifo_rank(const void *state, const struct sal_session *s)
+{
+	(void)state;
+	return (struct sal_rank){ .minor = s->id };
+}
+
+static bool fifo_prefers(const void *state, const struct sal_session *in,
+			 const struct sal_session *out, uint64_t cost_ns)
+{
+	(void)state;
+	(void)cost_ns;
+	return in->id < out->id;
+}
+
+const struct sal_policy sal_policy_fifo = {
+	.name = "fifo",
+	.idea = "first come, first served: the oldest job owns its lane until it ends",
+	.lanes = 1,
+	.keeps_lane = true,
+	.rank = fifo_rank,
+	.prefers = fifo_prefers,
+};

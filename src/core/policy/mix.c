@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mix - inference beside training.
+ *
+ * Inference gets lanes of its own, so that a request never waits for a training iteration; among
+ * inference sessions of one lane the request that came first goes first. Training shares one lane by
+ * shortest remaining time, and makes room for inference.
+ */
+#include "core/lane.h"
+#include "core/policy/srtf.h"
+
+struct mix_state {
+	uint64_t guess_ns;
+};
+
+static struct sal_rank mix_rank(const void *state, const struct sal_session *s)
+{
+	const struct sal_iteration *head = TAILQ_FIRST(&s->queue);
+	const struct mix_state *mix = state;
+
+	if (s->job.kind == SAL_INFERENCE)
+		return (struct sal_rank){ .minor = head ? head->submit_ns : s->open_ns };
+	return (struct sal_rank){ .major = 1, .minor = sal_srtf_remaining(s, mix->guess_ns) };
+}
+
+static void mix_tune(void *state, const struct sal_tuning *tuning)
+{
+	((struct mix_state *)state)->guess_ns = tuning->guess_ns;
+}
+
+static bool mix_prefers(const void *state, const struct sal_session *in,
+			const struct sal_session *out, uint64_t cost_ns)
+{
+	const struct mix_state *mix = state;
+
+	if (in->job.kind != out->job.kind)
+		return in->job.kind == SAL_INFERENCE;
+	return in->job.kind == SAL_TRAINING && sal_srtf_remaining(in, mix->guess_ns) + cost_ns <
+						       sal_srtf_remaining(out, mix->guess_ns);
+}
+
+static bool mix_shares(const void *state, const struct sal_lane *lane, const struct sal_session *s)
+{
+	enum sal_kind other = s->job.kind == SAL_INFERENCE ? SAL_TRAINING : SAL_INFERENCE;
+
+	(void)state;
+	return lane->kind_count[other] == 0;
+}
+
+static bool mix_opens(const void *state, const struct sal_session *s, uint32_t open)
+{
+	(void)state;
+	return s->job.kind == SAL_INFERENCE || open == 0;
+}
+
+const struct sal_policy sal_policy_mix = {
+	.name = "mix",
+	.idea = "inference in lanes of its own, training by shortest remaining time",
+	.state_size = sizeof(struct mix_state),
+	.lanes = SAL_LANES_MAX,
+	.rank = mix_rank,
+	.tune = mix_tune,
+	.prefers = mix_prefers,
+	.shares = mix_shares,
+	.opens = mix_opens,
+};

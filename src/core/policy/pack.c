@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pack - as many lanes as fit, for the most work done per hour.
+ *
+ * Within a lane the oldest session with work runs; nobody is paged out for anybody.
+ */
+#include "core/policy.h"
+
+static struct sal_rank pack_rank(const void *state, const struct sal_session *s)
+{
+	(void)state;
+	return (struct sal_rank){ .minor = s->id };
+}
+
+const struct sal_policy sal_policy_pack = {
+	.name = "pack",
+	.idea = "as many jobs side by side as memory allows",
+	.lanes = SAL_LANES_MAX,
+	.rank = pack_rank,
+};

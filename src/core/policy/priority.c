@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * priority - the most important job with work runs; others resume at its next pause.
+ *
+ * Smaller numbers are more important. Among equals the older one goes first.
+ */
+#include "core/policy.h"
+
+static struct sal_rank priority_rank(const void *state, const struct sal_session *s)
+{
+	(void)state;
+	return (struct sal_rank){ .major = s->job.priority, .minor = s->id };
+}
+
+static bool priority_prefers(const void *state, const struct sal_session *in,
+			     const struct sal_session *out, uint64_t cost_ns)
+{
+	(void)state;
+	(void)cost_ns;
+	return in->job.priority < out->job.priority;
+}
+
+const struct sal_policy sal_policy_priority = {
+	.name = "priority",
+	.idea = "the most important job first, preempting at the next iteration",
+	.lanes = 1,
+	.rank = priority_rank,
+	.prefers = priority_prefers,
+};

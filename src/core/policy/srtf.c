@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * srtf - shortest remaining time first, preempting at the next iteration.
+ */
+#include "core/policy/srtf.h"
+
+struct srtf_state {
+	uint64_t guess_ns;
+};
+
+static bool is_known(const struct sal_session *s)
+{
+	return s->job.total_ns > s->used_ns;
+}
+
+uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns)
+{
+	if (is_known(s))
+		return s->job.total_ns - s->used_ns;
+	return s->used_ns > guess_ns ? s->used_ns : guess_ns;
+}
+
+static uint64_t remaining(const void *state, const struct sal_session *s)
+{
+	return sal_srtf_remaining(s, ((const struct srtf_state *)state)->guess_ns);
+}
+
+static struct sal_rank srtf_rank(const void *state, const struct sal_session *s)
+{
+	return (struct sal_rank){ .major = remaining(state, s), .minor = is_known(s) ? 0 : 1 };
+}
+
+static void srtf_tune(void *state, const struct sal_tuning *tuning)
+{
+	((struct srtf_state *)state)->guess_ns = tuning->guess_ns;
+}
+
+static bool srtf_prefers(const void *state, const struct sal_session *in,
+			 const struct sal_session *out, uint64_t cost_ns)
+{
+	return remaining(state, in) + cost_ns < remaining(state, out);
+}
+
+const struct sal_policy sal_policy_srtf = {
+	.name = "srtf",
+	.idea = "shortest remaining time first: the least waiting on average",
+	.state_size = sizeof(struct srtf_state),
+	.lanes = 1,
+	.rank = srtf_rank,
+	.tune = srtf_tune,
+	.prefers = srtf_prefers,
+};

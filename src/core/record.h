@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * record - one event or decision of the engine, as plain data.
+ *
+ * The daemon and the simulator write the same records, so that two schedules can be compared line
+ * by line and a daemon's trace can be replayed.
+ */
+#ifndef SAL_CORE_RECORD_H
+#define SAL_CORE_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SAL_NO_LANE UINT16_MAX
+
+enum sal_what {
+	/* events */
+	SAL_OPEN = 1,
+	SAL_CLOSE,
+	SAL_DECLARE,
+	SAL_NEED,
+	SAL_SUBMIT,
+	SAL_DONE, /* value: device time in ns */
+	SAL_PAGED_OUT,
+	SAL_PAGED_IN,
+	SAL_TICK,
+	SAL_SET_POLICY,
+	SAL_SET_TUNING,
+	SAL_PAUSE,
+	SAL_RESUME,
+	/* decisions */
+	SAL_ADMIT, /* the session holds persist_bytes, its lane offers ephem_bytes */
+	SAL_GRANT, /* the iteration runs now, in the lane */
+	SAL_PAGE_OUT, /* copy persist_bytes to the host, then report paged_out */
+	SAL_PAGE_IN, /* copy persist_bytes to the device, then report paged_in */
+	SAL_MOVE, /* the session goes on in that lane */
+	SAL_REFUSE, /* persist_bytes + ephem_bytes cannot be had; value: what the most is */
+	SAL_WAKE_AT, /* call tick at time value; the last one counts, 0: not needed */
+	SAL_EJECT, /* the policy misbehaved, fifo has taken over */
+	SAL_WHAT_END
+};
+
+enum sal_reason {
+	SAL_REASON_NONE,
+	SAL_REFUSE_CAPACITY, /* larger than the device */
+	SAL_REFUSE_LIMIT, /* larger than the session's own limit */
+	SAL_REFUSE_NO_PAGING, /* every session waits for memory and paging is off */
+	SAL_EJECT_PICK, /* picked a session that was not ready */
+	SAL_EJECT_PREFERS, /* preferred a over b and b over a */
+	SAL_REASON_END
+};
+
+struct sal_record {
+	uint64_t now_ns;
+	uint64_t session; /* 0: none */
+	uint64_t iteration;
+	uint64_t persist_bytes;
+	uint64_t ephem_bytes;
+	uint64_t value;
+	uint16_t what; /* enum sal_what */
+	uint16_t lane; /* SAL_NO_LANE: none */
+	uint16_t reason; /* enum sal_reason */
+};
+
+static inline bool sal_record_is_decision(const struct sal_record *r)
+{
+	return r->what >= SAL_ADMIT;
+}
+
+const char *sal_what_name(uint16_t what);
+const char *sal_reason_name(uint16_t reason);
+
+/* One line without newline, as snprintf: returns the length it wanted. */
+int sal_record_format(const struct sal_record *r, char *text, size_t size);
+
+#endif

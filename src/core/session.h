@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session - one job as the core sees it, and the iterations it submits.
+ *
+ * The engine creates sessions and is the only one to change them; policies read them and own the
+ * `slot`, callers own `user`. An iteration is embedded in an object of the caller's and belongs to
+ * the caller; the engine links it from submit until done, so that submitting allocates nothing.
+ *
+ * Threads: none. Everything here is touched under the lock of whoever calls the engine.
+ */
+#ifndef SAL_CORE_SESSION_H
+#define SAL_CORE_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bsd/sys/tree.h>
+#include <sys/queue.h>
+
+/* Bytes every session carries for the policy in force, and the policy for itself. */
+#define SAL_SLOT_BYTES 64
+#define SAL_STATE_BYTES 128
+
+struct sal_lane;
+
+enum sal_kind {
+	SAL_TRAINING,
+	SAL_INFERENCE
+};
+#define SAL_KINDS 2
+
+/* Device memory: persistent bytes stay between iterations, ephemeral ones live inside one. */
+struct sal_needs {
+	uint64_t persist_bytes;
+	uint64_t ephem_bytes;
+};
+
+/* What is known or wished about a job. Everything can be changed while it runs. */
+struct sal_job {
+	enum sal_kind kind;
+	uint32_t weight_milli; /* share of the device, 1000 is one; 0 reads as 1000 */
+	uint32_t priority; /* smaller is more important */
+	uint64_t total_ns; /* device time of the whole job, declared or remembered; 0: unknown */
+	struct sal_needs declared; /* zero: not declared, the reservation follows what is seen */
+	uint64_t limit_bytes; /* most it may ever hold; 0: the device's capacity */
+};
+
+struct sal_iteration {
+	uint64_t id; /* the caller's name for it, unique within its session */
+	struct sal_needs needs; /* persistent bytes held while it runs (outputs included), scratch */
+	uint64_t expected_ns; /* 0: unknown */
+	uint64_t submit_ns; /* set by the engine */
+	TAILQ_ENTRY(sal_iteration) queue_link; /* in its session's queue */
+};
+
+TAILQ_HEAD(sal_iteration_list, sal_iteration);
+
+/* Where a session's persistent bytes are. */
+enum sal_place {
+	SAL_OUTSIDE,
+	SAL_PAGING_IN,
+	SAL_RESIDENT,
+	SAL_PAGING_OUT
+};
+
+/* A policy's order: smaller runs first. The engine breaks ties by session id. */
+struct sal_rank {
+	uint64_t major;
+	uint64_t minor;
+};
+
+struct sal_session {
+	uint64_t id; /* in order of opening */
+	void *user; /* the caller's */
+	struct sal_job job;
+
+	uint64_t open_ns;
+	uint64_t used_ns; /* device time so far */
+	uint64_t done_iterations;
+
+	enum sal_place place;
+	struct sal_lane *lane; /* borrowed: engine; set while resident or paging in */
+	bool paused;
+	bool closing; /* closed by the caller, waiting for its last iteration or copy */
+	bool refused; /* cannot fit even alone: never admitted */
+	bool admitted; /* was resident at least once */
+	bool evicting; /* chosen to be paged out at its next boundary */
+
+	/* memory */
+	uint64_t held_bytes; /* persistent bytes counted against the device */
+	uint64_t paged_bytes; /* persistent bytes that lie in host memory */
+	uint64_t tracked_bytes; /* what it really holds now, by its own account */
+	uint64_t asked_bytes; /* what it asked to hold, if need_open */
+	uint64_t ephem_bytes; /* scratch its lane must offer it */
+	uint64_t seen_ephem_bytes;
+	uint64_t resident_since_ns;
+	bool need_open; /* asked for more than it holds and has not got it */
+	uint32_t passed_over; /* how often a later one was let in before it */
+	bool aged; /* passed over too often: nobody later is let in */
+
+	/* work */
+	struct sal_iteration_list queue;
+	struct sal_iteration *running; /* borrowed: the caller's; NULL between iterations */
+	uint64_t idle_since_ns;
+	uint64_t hold_until_ns; /* its turn is kept for it until then */
+	uint64_t gap_ns; /* learned: time from one iteration's end to the next submission */
+
+	/* order; the flags tell which containers hold it */
+	struct sal_rank rank;
+	bool in_ready, in_express, in_resident, in_waiting, in_idle, in_plan;
+	bool waits_with_work; /* key of the waiting tree beside the rank */
+	RB_ENTRY(sal_session) ready_link; /* lane->ready */
+	RB_ENTRY(sal_session) resident_link; /* engine->resident */
+	RB_ENTRY(sal_session) waiting_link; /* engine->waiting */
+	RB_ENTRY(sal_session) size_link; /* lane->members */
+	TAILQ_ENTRY(sal_session) express_link; /* lane->express */
+	TAILQ_ENTRY(sal_session) idle_link; /* engine->idle */
+	TAILQ_ENTRY(sal_session) aged_link; /* engine->aged */
+	TAILQ_ENTRY(sal_session) plan_link; /* a paging plan */
+	TAILQ_ENTRY(sal_session) session_link; /* engine->sessions */
+
+	_Alignas(max_align_t) unsigned char slot[SAL_SLOT_BYTES]; /* the policy's */
+};
+
+RB_HEAD(sal_ready_tree, sal_session);
+RB_HEAD(sal_resident_tree, sal_session);
+RB_HEAD(sal_waiting_tree, sal_session);
+RB_HEAD(sal_size_tree, sal_session);
+TAILQ_HEAD(sal_session_list, sal_session);
+
+/* True if a goes before b in the policy's order. */
+static inline bool sal_session_before(const struct sal_session *a, const struct sal_session *b)
+{
+	if (a->rank.major != b->rank.major)
+		return a->rank.major < b->rank.major;
+	if (a->rank.minor != b->rank.minor)
+		return a->rank.minor < b->rank.minor;
+	return a->id < b->id;
+}
+
+static inline bool sal_session_has_work(const struct sal_session *s)
+{
+	return s->running || !TAILQ_EMPTY(&s->queue);
+}
+
+static inline uint32_t sal_session_weight(const struct sal_session *s)
+{
+	return s->job.weight_milli ? s->job.weight_milli : 1000;
+}
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/report.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_S 1e9
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Of sorted values, between the two nearest. */
+static double percentile(const double *sorted, size_t n, double share)
+{
+	double at = share * (double)(n - 1);
+	size_t below = (size_t)at;
+
+	if (below + 1 >= n)
+		return sorted[n - 1];
+	return sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
+}
+
+static double jct_s(const struct sim_job_result *r)
+{
+	return (double)(r->end_ns - r->job->submit_ns) / NS_PER_S;
+}
+
+static double queue_s(const struct sim_job_result *r)
+{
+	return (double)(r->start_ns - r->job->submit_ns) / NS_PER_S;
+}
+
+static double mean_latency_s(const struct sim_job_result *r)
+{
+	return r->iterations ? (double)r->latency_sum_ns / (double)r->iterations / NS_PER_S : 0;
+}
+
+int sim_summarise(const struct sim_result *result, struct sim_summary *out_summary,
+		  struct sal_err *err)
+{
+	double *jct = calloc(result->job_count + 1, sizeof(*jct));
+	size_t i, n = 0;
+
+	memset(out_summary, 0, sizeof(*out_summary));
+	if (!jct)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	for (i = 0; i < result->job_count; i++) {
+		const struct sim_job_result *r = &result->jobs[i];
+
+		if (r->refused)
+			continue;
+		jct[n++] = jct_s(r);
+		out_summary->mean_jct_s += jct_s(r);
+		out_summary->mean_queue_s += queue_s(r);
+	}
+	if (n > 0) {
+		qsort(jct, n, sizeof(*jct), by_value);
+		out_summary->makespan_s =
+			(double)(result->last_end_ns - result->first_submit_ns) / NS_PER_S;
+		out_summary->mean_jct_s /= (double)n;
+		out_summary->mean_queue_s /= (double)n;
+		out_summary->median_jct_s = percentile(jct, n, 0.5);
+		out_summary->p95_jct_s = percentile(jct, n, 0.95);
+		out_summary->max_jct_s = jct[n - 1];
+		out_summary->busy_share =
+			result->busy_ns / NS_PER_S / (out_summary->makespan_s * result->devices);
+	}
+	free(jct);
+	return SAL_OK;
+}
+
+static void print_jobs(FILE *out, const struct sim_result *result)
+{
+	size_t i;
+
+	(void)fprintf(out, "\n%s\n%-24s %10s %10s %10s %10s %10s %11s %9s\n", result->policy, "job",
+		      "submit s", "queue s", "end s", "jct s", "device s", "latency ms",
+		      "page-outs");
+	for (i = 0; i < result->job_count; i++) {
+		const struct sim_job_result *r = &result->jobs[i];
+		double submit = (double)r->job->submit_ns / NS_PER_S;
+
+		if (r->refused) {
+			(void)fprintf(out, "%-24s %10.1f refused: larger than the device\n",
+				      r->job->name, submit);
+			continue;
+		}
+		(void)fprintf(out, "%-24s %10.1f %10.1f %10.1f %10.1f %10.1f %11.2f %9" PRIu64 "\n",
+			      r->job->name, submit, queue_s(r), (double)r->end_ns / NS_PER_S,
+			      jct_s(r), (double)r->used_ns / NS_PER_S, mean_latency_s(r) * 1e3,
+			      r->page_outs);
+	}
+}
+
+int sim_report_text(FILE *out, const struct sim_result *results, size_t count, bool with_jobs,
+		    struct sal_err *err)
+{
+	size_t i;
+
+	(void)fprintf(out, "%-9s %9s %9s %9s %9s %9s %9s %6s %8s %9s %7s %8s %6s\n", "policy",
+		      "makespan", "mean jct", "median", "p95", "max", "queue", "busy", "switches",
+		      "page-outs", "refused", "resident", "lanes");
+	for (i = 0; i < count; i++) {
+		const struct sim_result *r = &results[i];
+		struct sim_summary s;
+		int rc = sim_summarise(r, &s, err);
+		bool minutes = s.makespan_s >= 600;
+		double unit = minutes ? 60 : 1;
+		const char *u = minutes ? "min" : "s";
+
+		if (rc < 0)
+			return rc;
+		(void)fprintf(out,
+			      "%-9s %6.1f%-3s %6.1f%-3s %6.1f%-3s %6.1f%-3s %6.1f%-3s %6.1f%-3s "
+			      "%5.1f%% %8" PRIu64 " %9" PRIu64 " %7" PRIu64 " %8u %6u\n",
+			      r->policy, s.makespan_s / unit, u, s.mean_jct_s / unit, u,
+			      s.median_jct_s / unit, u, s.p95_jct_s / unit, u, s.max_jct_s / unit,
+			      u, s.mean_queue_s / unit, u, s.busy_share * 100, r->switches,
+			      r->page_outs, r->refused, r->peak_resident, r->peak_lanes);
+		if (r->devices > 1)
+			(void)fprintf(out, "          on %u devices\n", r->devices);
+	}
+	for (i = 0; with_jobs && i < count; i++)
+		print_jobs(out, &results[i]);
+	return SAL_OK;
+}
+
+static json_t *jobs_json(const struct sim_result *result)
+{
+	json_t *jobs = json_array();
+	size_t i;
+
+	for (i = 0; i < result->job_count; i++) {
+		const struct sim_job_result *r = &result->jobs[i];
+		json_t *job = json_pack("{s:s, s:f, s:b}", "job", r->job->name, "submit_s",
+					(double)r->job->submit_ns / NS_PER_S, "refused",
+					r->refused);
+
+		if (!r->refused)
+			(void)json_object_update_new(
+				job, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i}",
+					       "queue_s", queue_s(r), "end_s",
+					       (double)r->end_ns / NS_PER_S, "jct_s", jct_s(r),
+					       "device_s", (double)r->used_ns / NS_PER_S,
+					       "mean_latency_s", mean_latency_s(r), "max_latency_s",
+					       (double)r->latency_max_ns / NS_PER_S, "iterations",
+					       (json_int_t)r->iterations, "page_outs",
+					       (json_int_t)r->page_outs, "device", (int)r->device));
+		(void)json_array_append_new(jobs, job);
+	}
+	return jobs;
+}
+
+static json_t *policy_json(const struct sim_result *r, const struct sim_summary *s)
+{
+	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:i, s:i}",
+			 "policy", r->policy, "makespan_s", s->makespan_s, "mean_jct_s",
+			 s->mean_jct_s, "median_jct_s", s->median_jct_s, "p95_jct_s", s->p95_jct_s,
+			 "max_jct_s", s->max_jct_s, "mean_queue_s", s->mean_queue_s, "busy_share",
+			 s->busy_share, "switches", (json_int_t)r->switches, "page_outs",
+			 (json_int_t)r->page_outs, "refused", (json_int_t)r->refused,
+			 "peak_resident", (int)r->peak_resident, "peak_lanes", (int)r->peak_lanes,
+			 "devices", (int)r->devices);
+}
+
+int sim_report_json(FILE *out, const struct sim_result *results, size_t count, bool with_jobs,
+		    struct sal_err *err)
+{
+	json_t *policies = json_array();
+	json_t *root = json_pack("{s:o}", "policies", policies);
+	size_t i;
+	int rc = SAL_OK;
+
+	for (i = 0; root && i < count; i++) {
+		struct sim_summary s;
+		json_t *policy;
+
+		rc = sim_summarise(&results[i], &s, err);
+		if (rc < 0)
+			goto out;
+		policy = policy_json(&results[i], &s);
+		if (policy && with_jobs)
+			(void)json_object_set_new(policy, "jobs", jobs_json(&results[i]));
+		(void)json_array_append_new(policies, policy);
+	}
+	if (!root || json_dumpf(root, out, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) < 0)
+		rc = sal_err_set(err, SAL_UNAVAILABLE, "cannot write the report");
+	else
+		(void)fputc('\n', out);
+out:
+	json_decref(root);
+	return rc;
+}

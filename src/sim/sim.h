@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim - the engine on a virtual clock, replaying a trace.
+ *
+ * The simulated device runs one iteration per lane. Lanes run side by side at full speed while what
+ * their jobs can use alone adds up to no more than the device, and share it in proportion beyond that.
+ * Copies between device and host go one after the other at the page bandwidth, beside the iterations.
+ * A job submits its next iteration the moment the last one ended.
+ */
+#ifndef SAL_SIM_SIM_H
+#define SAL_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/policy.h"
+#include "core/record.h"
+#include "sim/trace.h"
+
+#define SIM_NEVER UINT64_MAX
+
+struct sim_options {
+	uint64_t capacity_bytes;
+	struct sal_tuning tuning;
+	uint64_t switch_ns; /* device time lost when a lane goes from one job to another */
+	bool keep_spans; /* fill spans and samples of the result */
+	bool keep_records; /* fill records of the result */
+	bool check; /* verify the engine after every event */
+};
+
+struct sim_job_result {
+	const struct sim_job *job; /* borrowed: trace */
+	uint64_t start_ns; /* first grant; SIM_NEVER: none */
+	uint64_t end_ns; /* SIM_NEVER: refused */
+	uint64_t used_ns;
+	uint64_t page_outs;
+	uint64_t latency_sum_ns; /* submission to end of each iteration */
+	uint64_t latency_max_ns;
+	uint64_t iterations;
+	uint32_t device;
+	bool refused;
+};
+
+enum sim_span_kind {
+	SIM_RUN,
+	SIM_PAGE_OUT,
+	SIM_PAGE_IN
+};
+
+/* Something a job did without a break. */
+struct sim_span {
+	uint64_t from_ns, to_ns;
+	uint32_t job;
+	uint16_t lane;
+	uint16_t kind; /* enum sim_span_kind */
+};
+
+/* The device's memory from this moment on. */
+struct sim_sample {
+	uint64_t now_ns;
+	uint64_t persist_bytes;
+	uint64_t lane_sum_bytes;
+	uint32_t lanes;
+	uint32_t resident;
+	uint32_t waiting;
+};
+
+struct sim_result {
+	const char *policy; /* borrowed: static */
+	uint64_t capacity_bytes;
+	uint32_t devices;
+	struct sim_job_result *jobs; /* owned; in the trace's order */
+	size_t job_count;
+	uint64_t first_submit_ns, last_end_ns;
+	double busy_ns; /* integral of the share of the device in use */
+	uint64_t switches, page_outs, refused, iterations, events;
+	uint32_t peak_resident, peak_lanes;
+	struct sim_span *spans; /* owned */
+	size_t span_count;
+	struct sim_sample *samples; /* owned */
+	size_t sample_count;
+	struct sal_record *records; /* owned */
+	size_t record_count;
+};
+
+int sim_run(const struct sim_trace *trace, const struct sal_policy *policy,
+	    const struct sim_options *options, struct sim_result *out_result, struct sal_err *err);
+
+/*
+ * Static partitioning: every job owns what it needs at its peak for as long as the set exists, on as
+ * many devices as first fit (largest first) takes; jobs of one device run side by side.
+ */
+int sim_run_static(const struct sim_trace *trace, const struct sim_options *options,
+		   struct sim_result *out_result, struct sal_err *err);
+
+void sim_result_fini(struct sim_result *result);
+
+#endif
