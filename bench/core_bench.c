@@ -130,7 +130,7 @@ static int measure(const struct sal_policy *policy, size_t count, bool pressure,
 	static uint32_t done_ns[ITERATIONS];
 	struct bench b;
 	uint64_t total = 0;
-	size_t i;
+	size_t i, middle, last;
 
 	if (bench_init(&b, policy, count, pressure) < 0)
 		return -1;
@@ -149,7 +149,7 @@ static int measure(const struct sal_policy *policy, size_t count, bool pressure,
 		total += t2 - t0;
 		finish_copies(&b);
 		if (!b.granted) { /* a turn was kept in vain */
-			b.now_ns += ITER_NS * 10;
+			b.now_ns += UINT64_C(10) * ITER_NS;
 			sal_engine_tick(b.engine, b.now_ns);
 		}
 	}
@@ -158,8 +158,10 @@ static int measure(const struct sal_policy *policy, size_t count, bool pressure,
 		return -1;
 	qsort(done_ns, i, sizeof(*done_ns), by_value);
 	out->mean_ns = (double)total / (double)i;
-	out->p50_ns = done_ns[i / 2];
-	out->p99_ns = done_ns[i - i / 100 - 1];
+	middle = i / 2;
+	last = i - i / 100 - 1;
+	out->p50_ns = done_ns[middle];
+	out->p99_ns = done_ns[last];
 	return 0;
 }
 

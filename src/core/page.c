@@ -107,7 +107,7 @@ static uint64_t idle_until(const struct sal_engine *e, const struct sal_session 
 			   enum plan_mode mode)
 {
 	uint64_t worth =
-		v->resident_since_ns + e->tuning.page_margin * 2 * copy_ns(e, live_bytes(v));
+		v->resident_since_ns + UINT64_C(2) * e->tuning.page_margin * copy_ns(e, live_bytes(v));
 	uint64_t idle = v->idle_since_ns + e->tuning.idle_ns;
 
 	if (v->paused)

@@ -89,6 +89,7 @@ static int run_device(const struct partition *p, uint32_t device, const struct s
 	size_t i, k = 0;
 	int rc;
 
+	SAL_ASSERT(all->jobs);
 	if (!part.jobs)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	for (i = 0; i < p->trace->count; i++)

@@ -40,7 +40,6 @@ struct sim {
 	const struct sim_options *options;
 	struct sal_engine *engine; /* owned */
 	struct live_job *live; /* owned */
-	uint32_t *arrivals; /* owned; jobs in order of submission */
 	size_t next_arrival;
 	uint32_t *requests; /* owned; heap of jobs by next_request_ns */
 	size_t request_count;
@@ -63,6 +62,7 @@ struct sim {
 /* A session's user pointer is 1 + the index of its job. */
 static uint32_t job_of(const struct sal_session *s)
 {
+	SAL_ASSERT(s);
 	return (uint32_t)((uintptr_t)s->user - 1);
 }
 
@@ -361,7 +361,7 @@ static void request(struct sim *sim)
 
 static int arrive(struct sim *sim, struct sal_err *err)
 {
-	uint32_t job = sim->arrivals[sim->next_arrival++];
+	uint32_t job = sim->out->arrivals[sim->next_arrival++];
 	struct live_job *live = &sim->live[job];
 	const struct sim_job *j = &sim->trace->jobs[job];
 	struct sal_job facts = {
@@ -379,8 +379,11 @@ static int arrive(struct sim *sim, struct sal_err *err)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	rc = sal_engine_open(sim->engine, sim->now_ns, &facts, (void *)(uintptr_t)(job + 1),
 			     &live->session, err);
-	if (rc < 0 || live->drop)
+	if (rc < 0)
 		return rc;
+	SAL_ASSERT(live->session->id == sim->next_arrival); /* as arrivals promises */
+	if (live->drop)
+		return SAL_OK;
 	if (j->request_gap_ns) {
 		live->next_request_ns = sim->now_ns;
 		sim->requests[sim->request_count++] = job;
@@ -472,7 +475,7 @@ static int step(struct sim *sim, bool *out_over, struct sal_err *err)
 	if (lane >= 0)
 		earlier(end_ns, NEXT_END, &at_ns, &what);
 	if (sim->next_arrival < sim->trace->count)
-		earlier(sim->trace->jobs[sim->arrivals[sim->next_arrival]].submit_ns, NEXT_ARRIVAL,
+		earlier(sim->trace->jobs[sim->out->arrivals[sim->next_arrival]].submit_ns, NEXT_ARRIVAL,
 			&at_ns, &what);
 	if (sim->request_count > 0)
 		earlier(sim->live[sim->requests[0]].next_request_ns, NEXT_REQUEST, &at_ns, &what);
@@ -517,7 +520,7 @@ static int after_step(struct sim *sim, struct sal_err *err)
 		sim->out->peak_resident = resident;
 	if (lanes > sim->out->peak_lanes)
 		sim->out->peak_lanes = lanes;
-	if (sim->options->keep_spans)
+	if (sim->options->keep_spans || sim->options->keep_records)
 		add_sample(sim);
 	if (sim->out_of_memory)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
@@ -550,26 +553,27 @@ static int set_up(struct sim *sim, const struct sal_policy *policy, struct sal_e
 	uint32_t i;
 
 	sim->live = calloc(n, sizeof(*sim->live));
-	sim->arrivals = calloc(n, sizeof(*sim->arrivals));
 	sim->requests = calloc(n, sizeof(*sim->requests));
 	sim->copies = calloc(n, sizeof(*sim->copies));
 	sim->out->jobs = calloc(n, sizeof(*sim->out->jobs));
-	if (!sim->live || !sim->arrivals || !sim->requests || !sim->copies || !sim->out->jobs)
+	sim->out->arrivals = calloc(n, sizeof(*sim->out->arrivals));
+	if (!sim->live || !sim->out->arrivals || !sim->requests || !sim->copies || !sim->out->jobs)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	for (i = 0; i < n; i++) {
-		sim->arrivals[i] = i;
+		sim->out->arrivals[i] = i;
 		sim->out->jobs[i] = (struct sim_job_result){
 			.job = &sim->trace->jobs[i],
 			.start_ns = SIM_NEVER,
 			.end_ns = SIM_NEVER,
 		};
 	}
-	qsort_r(sim->arrivals, n, sizeof(*sim->arrivals), by_submission, sim->trace->jobs);
+	qsort_r(sim->out->arrivals, n, sizeof(*sim->out->arrivals), by_submission,
+		sim->trace->jobs);
 	sim->out->policy = policy->name;
 	sim->out->capacity_bytes = cfg.capacity_bytes;
 	sim->out->devices = 1;
 	sim->out->job_count = n;
-	sim->out->first_submit_ns = sim->trace->jobs[sim->arrivals[0]].submit_ns;
+	sim->out->first_submit_ns = sim->trace->jobs[sim->out->arrivals[0]].submit_ns;
 	return sal_engine_create(&cfg, &sim->engine, err);
 }
 
@@ -581,7 +585,6 @@ static void tear_down(struct sim *sim)
 	for (i = 0; sim->live && i < sim->trace->count; i++)
 		free(sim->live[i].iterations);
 	free(sim->live);
-	free(sim->arrivals);
 	free(sim->requests);
 	free(sim->copies);
 }
@@ -633,6 +636,7 @@ int sim_run(const struct sim_trace *trace, const struct sal_policy *policy,
 void sim_result_fini(struct sim_result *result)
 {
 	free(result->jobs);
+	free(result->arrivals);
 	free(result->spans);
 	free(result->samples);
 	free(result->records);

@@ -218,7 +218,7 @@ static int read_row(struct reader *r, struct row *row)
 	size_t n = 0;
 	int rc;
 
-	memset(row, 0, sizeof(*row));
+	*row = (struct row){ .text = { [COL_JOB] = "", [COL_KIND] = "" } };
 	while ((cell = strsep(&rest, ","))) {
 		if (n < r->columns) {
 			rc = read_cell(r, r->order[n], trim(cell), row);
