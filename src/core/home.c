@@ -41,7 +41,7 @@ struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct 
 	return choice;
 }
 
-/* What the device would look like without s; a lane in use keeps its size. */
+/* What the device would look like without s, and without those of a plan; a lane in use keeps its size. */
 static void memory_without(const struct sal_memory *m, const struct sal_session *s,
 			   struct sal_memory *out)
 {
@@ -52,13 +52,11 @@ static void memory_without(const struct sal_memory *m, const struct sal_session 
 	out->persist_bytes -= s->held_bytes;
 	if (lane->running)
 		return;
-	if (lane->member_count == 1) {
-		sal_memory_resize(out, lane->index, 0, false);
-		return;
-	}
-	if (largest == s)
+	while (largest && (largest == s || largest->in_plan))
 		largest = RB_NEXT(sal_size_tree, &lane->members, largest);
-	if (largest->ephem_bytes < out->lane_bytes[lane->index])
+	if (!largest)
+		sal_memory_resize(out, lane->index, 0, false);
+	else if (largest->ephem_bytes < out->lane_bytes[lane->index])
 		sal_memory_resize(out, lane->index, largest->ephem_bytes, true);
 }
 

@@ -49,14 +49,12 @@ void sal_settle(struct sal_engine *e)
 			sal_gather(e);
 		sal_admit_waiting(e);
 		sal_make_room(e);
-		if (e->memory_changed)
-			sal_admit_waiting(e);
 		if (e->lanes_freed)
 			sal_spread(e);
 		if (e->waiting_count > 0) /* turns that are kept too long may keep others out */
 			e->dirty_mask |= e->memory.open_mask;
 		run_lanes(e);
-	} while (is_stuck(e) && sal_break_deadlock(e));
+	} while (e->memory_changed || (is_stuck(e) && sal_break_deadlock(e)));
 	e->lanes_freed = false;
 	ask_to_wake(e);
 }
