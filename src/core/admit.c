@@ -199,10 +199,8 @@ static void admit_claimant(struct sal_engine *e)
 {
 	struct sal_session *s = e->claimant;
 
-	if (s->in_waiting && sal_try_admit(e, s))
-		e->claimant = NULL;
-	else if (!s->in_waiting ||
-		 (TAILQ_EMPTY(&e->evictees) && e->copying_count == 0 && !sal_claim_has_hope(e)))
+	if (!s->in_waiting || sal_try_admit(e, s) ||
+	    (TAILQ_EMPTY(&e->evictees) && e->copying_count == 0 && !sal_claim_has_hope(e)))
 		sal_drop_claim(e);
 }
 

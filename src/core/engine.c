@@ -192,6 +192,8 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	begin(e, now_ns, SAL_NEED, s, NULL, persist_bytes);
 	if (s->running) /* its scratch stays where it is */
 		needs.ephem_bytes = s->running->needs.ephem_bytes;
+	if (s->refused)
+		sal_refuse(e, s, needs, NULL, SAL_REFUSE_CAPACITY);
 	if (s->closing || s->refused || sal_refuse_too_large(e, s, needs, NULL))
 		return;
 	s->asked_bytes = persist_bytes;
@@ -286,14 +288,15 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	lane->last = s;
 	e->running_count--;
 	account(e, s, used_ns);
-	if (s->closing) {
+	sal_drop_impossible(e, s);
+	if (s->closing)
 		sal_session_release(e, s);
-	} else if (s->evicting) {
+	else if (s->evicting)
 		sal_page_out(e, s);
-	} else {
-		sal_drop_impossible(e, s);
+	else
 		sal_touch(e, s);
-	}
+	if (e->growing_count > 0) /* at a boundary they may move to where there is room */
+		e->memory_changed = true;
 	sal_fit_lane(e, lane);
 	raise_floor(e);
 	sal_mark_dirty(e, lane);
@@ -409,6 +412,8 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 
 	begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
 	e->tuning = *tuning;
+	if (e->claimant && tuning->page_bytes_per_s == 0)
+		sal_drop_claim(e);
 	if (e->policy->tune)
 		e->policy->tune(e->state, tuning);
 	TAILQ_FOREACH(s, &e->sessions, session_link)

@@ -38,6 +38,7 @@ struct sal_engine {
 	struct sal_waiting_tree waiting; /* those with work first, then by rank */
 	struct sal_session_list idle; /* resident without work, longest idle first */
 	struct sal_session_list aged; /* waiting and passed over too often */
+	uint32_t growing_count; /* resident and waiting for more */
 	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
 
 	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */

@@ -111,6 +111,19 @@ static void file_idle(struct sal_engine *e, struct sal_session *s, bool in)
 		TAILQ_REMOVE(&e->idle, s, idle_link);
 }
 
+static void count_growing(struct sal_engine *e, struct sal_session *s)
+{
+	bool grows = s->in_waiting && s->place == SAL_RESIDENT;
+
+	if (grows == s->grows)
+		return;
+	s->grows = grows;
+	if (grows)
+		e->growing_count++;
+	else
+		e->growing_count--;
+}
+
 /* Would s, with a new rank, still stand between these two? */
 static bool stands(const struct sal_session *before, const struct sal_session *s,
 		   const struct sal_session *after)
@@ -160,6 +173,7 @@ void sal_unfile(struct sal_engine *e, struct sal_session *s)
 	file_resident(e, s, false);
 	file_waiting(e, s, false);
 	file_idle(e, s, false);
+	count_growing(e, s);
 }
 
 void sal_touch(struct sal_engine *e, struct sal_session *s)
@@ -171,5 +185,8 @@ void sal_touch(struct sal_engine *e, struct sal_session *s)
 	file_express(e, s, express);
 	file_resident(e, s, s->place == SAL_RESIDENT && !s->closing);
 	file_waiting(e, s, sal_waits_for_memory(s));
-	file_idle(e, s, s->in_resident && !s->running && (s->paused || TAILQ_EMPTY(&s->queue)));
+	file_idle(e, s,
+		  s->in_resident && !s->running &&
+			  (s->paused || (TAILQ_EMPTY(&s->queue) && !s->need_open)));
+	count_growing(e, s);
 }

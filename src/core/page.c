@@ -38,7 +38,7 @@ static uint64_t copy_ns(const struct sal_engine *e, uint64_t bytes)
 {
 	uint64_t rate = e->tuning.page_bytes_per_s;
 
-	return bytes / rate * NS_PER_S + bytes % rate * NS_PER_S / rate;
+	return rate ? (uint64_t)((unsigned __int128)bytes * NS_PER_S / rate) : 0;
 }
 
 /* Bytes that would really be copied. */
@@ -106,8 +106,8 @@ static void plan_discard(struct plan *p)
 static uint64_t idle_until(const struct sal_engine *e, const struct sal_session *v,
 			   enum plan_mode mode)
 {
-	uint64_t worth =
-		v->resident_since_ns + UINT64_C(2) * e->tuning.page_margin * copy_ns(e, live_bytes(v));
+	uint64_t worth = v->resident_since_ns +
+			 UINT64_C(2) * e->tuning.page_margin * copy_ns(e, live_bytes(v));
 	uint64_t idle = v->idle_since_ns + e->tuning.idle_ns;
 
 	if (v->paused)
@@ -306,6 +306,7 @@ static bool refuse_last(struct sal_engine *e)
 		TAILQ_REMOVE(&s->queue, head, queue_link);
 	s->need_open = false;
 	s->idle_since_ns = e->now_ns;
+	sal_drop_impossible(e, s);
 	sal_touch(e, s);
 	return true;
 }
@@ -316,6 +317,8 @@ bool sal_break_deadlock(struct sal_engine *e)
 
 	if (!in)
 		return false;
+	if (sal_try_admit(e, in))
+		return true;
 	if (e->tuning.page_bytes_per_s == 0)
 		return refuse_last(e);
 	return try_plan(e, in, PLAN_FORCED, true);

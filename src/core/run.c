@@ -32,7 +32,7 @@ bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s)
 		return false;
 	if (!TAILQ_EMPTY(&s->queue))
 		return sal_is_satisfied(s);
-	return e->policy->keeps_lane || e->now_ns < s->hold_until_ns;
+	return !s->need_open && (e->policy->keeps_lane || e->now_ns < s->hold_until_ns);
 }
 
 uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s)

@@ -109,6 +109,7 @@ struct sal_session {
 	/* order; the flags tell which containers hold it */
 	struct sal_rank rank;
 	bool in_ready, in_express, in_resident, in_waiting, in_idle, in_plan;
+	bool grows; /* resident and waiting for more */
 	bool waits_with_work; /* key of the waiting tree beside the rank */
 	RB_ENTRY(sal_session) ready_link; /* lane->ready */
 	RB_ENTRY(sal_session) resident_link; /* engine->resident */
