@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/units.h"
 #include "cli/cli.h"
@@ -188,16 +189,26 @@ static int parse(struct request *q, int argc, char **argv)
 	return CLI_OK;
 }
 
+/* A pipe or a device is written to; anything else is replaced. */
+static bool is_special(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 /* Write by way of a temporary file, so that a file of that name is whole or as it was. */
 static int write_file(const char *path, const struct sim_result *results, size_t count,
 		      int (*write)(FILE *, const struct sim_result *, size_t, struct sal_err *),
 		      struct sal_err *err)
 {
+	bool special = is_special(path);
 	char temporary[4096];
 	FILE *file;
 	int rc;
 
-	if (snprintf(temporary, sizeof(temporary), "%s.partial", path) >= (int)sizeof(temporary))
+	if (snprintf(temporary, sizeof(temporary), special ? "%s" : "%s.partial", path) >=
+	    (int)sizeof(temporary))
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%.80s...: name too long", path);
 	file = fopen(temporary, "we");
 	if (!file)
@@ -205,9 +216,9 @@ static int write_file(const char *path, const struct sim_result *results, size_t
 	rc = write(file, results, count, err);
 	if ((ferror(file) | fclose(file)) && rc >= 0)
 		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc >= 0 && rename(temporary, path) < 0)
+	if (rc >= 0 && !special && rename(temporary, path) < 0)
 		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc < 0)
+	if (rc < 0 && !special)
 		(void)remove(temporary);
 	return rc;
 }

@@ -88,7 +88,7 @@ static void print_jobs(FILE *out, const struct sim_result *result)
 		double submit = (double)r->job->submit_ns / NS_PER_S;
 
 		if (r->refused) {
-			(void)fprintf(out, "%-24s %10.1f refused: larger than the device\n",
+			(void)fprintf(out, "%-24s %10.1f refused\n",
 				      r->job->name, submit);
 			continue;
 		}

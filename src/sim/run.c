@@ -475,8 +475,8 @@ static int step(struct sim *sim, bool *out_over, struct sal_err *err)
 	if (lane >= 0)
 		earlier(end_ns, NEXT_END, &at_ns, &what);
 	if (sim->next_arrival < sim->trace->count)
-		earlier(sim->trace->jobs[sim->out->arrivals[sim->next_arrival]].submit_ns, NEXT_ARRIVAL,
-			&at_ns, &what);
+		earlier(sim->trace->jobs[sim->out->arrivals[sim->next_arrival]].submit_ns,
+			NEXT_ARRIVAL, &at_ns, &what);
 	if (sim->request_count > 0)
 		earlier(sim->live[sim->requests[0]].next_request_ns, NEXT_REQUEST, &at_ns, &what);
 	if (sim->wake_ns)

@@ -26,7 +26,7 @@ struct sim_options {
 	struct sal_tuning tuning;
 	uint64_t switch_ns; /* device time lost when a lane goes from one job to another */
 	bool keep_spans; /* fill spans and samples of the result */
-	bool keep_records; /* fill records of the result */
+	bool keep_records; /* fill records and samples of the result */
 	bool check; /* verify the engine after every event */
 };
 
@@ -73,6 +73,7 @@ struct sim_result {
 	uint32_t devices;
 	struct sim_job_result *jobs; /* owned; in the trace's order */
 	size_t job_count;
+	uint32_t *arrivals; /* owned; jobs in order of submission: session n is arrivals[n - 1] */
 	uint64_t first_submit_ns, last_end_ns;
 	double busy_ns; /* integral of the share of the device in use */
 	uint64_t switches, page_outs, refused, iterations, events;

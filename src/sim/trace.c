@@ -14,6 +14,8 @@
 #define BYTES_PER_MIB 1048576.0
 /* Iterations of a job that only says how long it runs. */
 #define DEFAULT_ITER_NS UINT64_C(100000000)
+/* As for duration_s, so that the times of many jobs can be added. */
+#define LENGTH_MAX_MS 1e12
 #define COLUMNS_MAX 16
 
 /* What a cell may hold, and where it goes. */
@@ -91,6 +93,40 @@ static int bad_cell(struct reader *r, enum column c, const char *text, const cha
 	return bad(r, what, expected);
 }
 
+/* Bytes of the UTF-8 character at text; 0 if it is none, or one that no text has. */
+static size_t char_length(const unsigned char *text, const unsigned char *end)
+{
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	size_t n = *text < 0x80 ? 1 : *text < 0xc0 ? 0 : *text < 0xe0 ? 2 : *text < 0xf0 ? 3 : 4;
+	uint32_t c = n == 1 ? *text : *text & (0x7fu >> n);
+	size_t i;
+
+	if (n == 0 || *text > 0xf4 || n > (size_t)(end - text))
+		return 0;
+	for (i = 1; i < n; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		c = c << 6 | (text[i] & 0x3f);
+	}
+	if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000) || (c & 0xfffe) == 0xfffe)
+		return 0;
+	return (c < 0x20 && c != '\t') || c == 0x7f ? 0 : n;
+}
+
+/* Names go into JSON and XML, which take nothing but text. */
+static bool is_text(const char *line)
+{
+	const unsigned char *at = (const unsigned char *)line, *end = at + strlen(line);
+	size_t n;
+
+	for (; at < end; at += n) {
+		n = char_length(at, end);
+		if (n == 0)
+			return false;
+	}
+	return true;
+}
+
 /* Next line without its end, blank ones skipped; 0 at the end of the file. */
 static int next_line(struct reader *r)
 {
@@ -102,9 +138,13 @@ static int next_line(struct reader *r)
 			return bad(r, "there is a NUL byte in the line", "text");
 		while (n > 0 && (r->line[n - 1] == '\n' || r->line[n - 1] == '\r'))
 			r->line[--n] = '\0';
+		if (!is_text(r->line))
+			return bad(r, "there is something that is no text in the line",
+				   "UTF-8 without control characters");
 		if (n > 0)
 			return 1;
 	}
+	r->line_number += r->line_number == 0; /* of an empty file: where the header should be */
 	if (ferror(r->file))
 		return sal_err_set(r->err, SAL_NOT_FOUND, "%s: %s", r->path, strerror(errno));
 	return 0;
@@ -242,6 +282,8 @@ static int read_row(struct reader *r, struct row *row)
 	    row->given[COL_ITERATIONS] != row->given[COL_ITER_MS])
 		return bad(r, "the length of the job is unclear",
 			   "either duration_s, or iterations and iter_ms");
+	if (row->number[COL_ITERATIONS] * row->number[COL_ITER_MS] > LENGTH_MAX_MS)
+		return bad(r, "the job is too long", "iterations times iter_ms of at most 1e12");
 	if (row->given[COL_REQUESTS_PER_S] &&
 	    !(row->given[COL_KIND] && strcmp(row->text[COL_KIND], "inference") == 0))
 		return bad(r, "requests_per_s without kind inference", "kind inference");

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`salus sim` from outside: what it prints, writes and refuses."""
+
+import json
+import os
+import re
+import subprocess
+import xml.etree.ElementTree as xml
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SALUS = ROOT / "build" / "bin" / "salus"
+DATA = ROOT / "data"
+SVG = "{http://www.w3.org/2000/svg}"
+
+KEYS = {"policy", "makespan_s", "mean_jct_s", "median_jct_s", "p95_jct_s", "max_jct_s",
+        "mean_queue_s", "busy_share", "switches", "page_outs", "refused", "peak_resident"}
+POLICIES = ["fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix"]
+GOOD = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\na,0,2,100,200\nb,1,1,100,200\n"
+
+
+def salus(*args, cwd=None, stdout=subprocess.PIPE):
+    return subprocess.run([SALUS, "sim", *map(str, args)], cwd=cwd, stdout=stdout,
+                          stderr=subprocess.PIPE, text=True, timeout=120)
+
+
+def simulate(cwd, trace, *args, memory="1GiB", policy="fifo"):
+    """Run on a trace given as text or bytes, in an empty directory of its own."""
+    (cwd / "t.csv").write_bytes(trace if isinstance(trace, bytes) else trace.encode())
+    return salus("--trace", "t.csv", "--memory", memory, "--policy", policy, *args, cwd=cwd)
+
+
+def report(*args, **kwargs):
+    run = simulate(*args, **kwargs)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    return json.loads(run.stdout)["policies"]
+
+
+def files(directory):
+    return sorted(p.name for p in directory.iterdir())
+
+
+# --- report ------------------------------------------------------------------------------------------
+
+
+def test_json_has_the_promised_keys(tmp_path):
+    both = report(tmp_path, GOOD, "--json", policy="fifo,srtf")
+    assert [p["policy"] for p in both] == ["fifo", "srtf"]
+    for policy in both:
+        assert KEYS <= set(policy)
+    fifo = both[0]
+    assert fifo["makespan_s"] == pytest.approx(3)
+    assert fifo["mean_jct_s"] == pytest.approx(2)  # a: 2, b: 3 - 1
+    assert fifo["mean_queue_s"] == pytest.approx(0.5)
+    assert fifo["busy_share"] == pytest.approx(1)
+    assert (fifo["refused"], fifo["page_outs"], fifo["switches"]) == (0, 0, 1)
+
+
+def test_text_has_a_row_for_each_policy_and_job(tmp_path):
+    run = simulate(tmp_path, GOOD, "--jobs", policy="fifo,fair")
+    assert run.returncode == 0
+    starts = [line.split()[0] for line in run.stdout.splitlines() if line]
+    assert starts == ["policy", "fifo", "fair", "fifo", "job", "a", "b", "fair", "job", "a", "b"]
+
+
+def test_a_job_larger_than_the_device_is_refused_and_said_so(tmp_path):
+    trace = GOOD + "huge,1,1,2000,1\n"
+    (fifo,) = report(tmp_path, trace, "--json", "--jobs")
+    assert fifo["refused"] == 1
+    assert [j["job"] for j in fifo["jobs"] if j["refused"]] == ["huge"]
+    assert fifo["makespan_s"] == pytest.approx(3)
+    assert "refused" in simulate(tmp_path, trace, "--jobs").stdout
+
+
+def test_a_trace_of_refused_jobs_only_has_a_picture_too(tmp_path):
+    run = simulate(tmp_path, "job,submit_s,duration_s,persistent_mib\nhuge,5,1,9999\n", "--svg",
+                   "o.svg", "--chrome", "o.json", "--json")
+    assert run.returncode == 0, run.stderr
+    xml.parse(tmp_path / "o.svg")
+    events = json.loads((tmp_path / "o.json").read_text())["traceEvents"]
+    assert [e["args"]["reason"] for e in events if e["name"] == "refuse"]
+
+
+@pytest.mark.parametrize("trace", [
+    GOOD.replace("\n", "\r\n"),
+    "\ufeff" + GOOD,
+    "\ufeff" + GOOD.replace("\n", "\r\n"),
+    GOOD.rstrip("\n"),
+    GOOD.replace("\n", "\n\n"),
+    GOOD.replace(",", " , "),
+], ids=["crlf", "bom", "both", "no last newline", "blank lines", "blanks"])
+def test_other_spellings_of_a_trace(tmp_path, trace):
+    assert report(tmp_path, trace, "--json") == report(tmp_path, GOOD, "--json")
+
+
+# --- bad input ---------------------------------------------------------------------------------------
+
+HEADER = "job,submit_s,iterations,iter_ms\n"
+ROW = "a,0,10,5\n"
+
+BAD = {
+    "unknown column": ("job,submit_s,duration_s,colour\na,0,1,red\n", 1),
+    "column twice": ("job,submit_s,duration_s,job\na,0,1,b\n", 1),
+    "no job column": ("submit_s,duration_s\n0,1\n", 1),
+    "no submit_s column": ("job,duration_s\na,1\n", 1),
+    "no length column": ("job,submit_s,iterations\na,0,1\n", 1),
+    "quoted header": ('"job",submit_s,duration_s\na,0,1\n', 1),
+    "empty file": ("", 1),
+    "header only": (HEADER, 1),
+    "bad number": (HEADER + ROW + "b,0,ten,5\n", 3),
+    "number with a tail": (HEADER + "b,0,10,5ms\n", 2),
+    "half an iteration": (HEADER + "b,0,1.5,5\n", 2),
+    "no iterations": (HEADER + "b,0,0,5\n", 2),
+    "negative time": (HEADER + ROW + ROW.replace("a", "b") + "c,-1,10,5\n", 4),
+    "nan": (HEADER + "a,nan,10,5\n", 2),
+    "inf": (HEADER + "a,inf,10,5\n", 2),
+    "huge number": (HEADER + "a,1e999,10,5\n", 2),
+    "too large": (HEADER + "a,1e10,10,5\n", 2),
+    "product too large": (HEADER + "a,0,1e9,1e9\n", 2),
+    "duplicate job": (HEADER + ROW + "b,0,10,5\n" + ROW, 4),
+    "blank lines count": (HEADER + "\n\n" + ROW + "\n" + ROW, 6),
+    "duration and iterations": ("job,submit_s,duration_s,iterations,iter_ms\na,0,1,,\nb,0,1,2,3\n", 3),
+    "no length": ("job,submit_s,duration_s,iterations,iter_ms\na,0,,,\n", 2),
+    "half a length": ("job,submit_s,duration_s,iterations,iter_ms\na,0,,3,\n", 2),
+    "too few cells": (HEADER + "a,0,10\n", 2),
+    "too many cells": (HEADER + "a,0,10,5,6\n", 2),
+    "empty name": (HEADER + ",0,10,5\n", 2),
+    "empty time": (HEADER + "a,,10,5\n", 2),
+    "quote": (HEADER + '"a",0,10,5\n', 2),
+    "NUL byte": (HEADER + "a\0b,0,10,5\n", 2),
+    "escape character": (HEADER + "a\x1b[31m,0,10,5\n", 2),
+    "not UTF-8": (HEADER.encode() + b"a\xff,0,10,5\n", 2),
+    "overlong UTF-8": (HEADER.encode() + b"a\xc0\xaf,0,10,5\n", 2),
+    "half a character": (HEADER.encode() + b"a,0,10,5\xe2\x82\n", 2),
+    "no character": ((HEADER + "a\uffff,0,10,5\n").encode(), 2),
+    "unknown kind": (HEADER.replace("\n", ",kind\n") + "a,0,10,5,mining\n", 2),
+    "requests of a training job": (HEADER.replace("\n", ",requests_per_s\n") + "a,0,10,5,1\n", 2),
+    "util above 1": (HEADER.replace("\n", ",util\n") + "a,0,10,5,1.1\n", 2),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_traces_are_named_by_line(tmp_path, name):
+    trace, line = BAD[name]
+    run = simulate(tmp_path, trace, "--svg", "o.svg", "--chrome", "o.json")
+    assert run.returncode == 65
+    assert re.fullmatch(rf"t\.csv:{line}: [^\n]+, expected [^\n]+\n", run.stderr), run.stderr
+    assert run.stdout == ""
+    assert files(tmp_path) == ["t.csv"]
+
+
+def test_missing_trace(tmp_path):
+    run = salus("--trace", "none.csv", "--memory", "1GiB", "--policy", "fifo", cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (66, "")
+    assert run.stderr == "none.csv: No such file or directory\n"
+
+
+def test_a_directory_is_no_trace(tmp_path):
+    assert salus("--trace", tmp_path, "--memory", "1GiB", "--policy", "fifo").returncode == 66
+
+
+@pytest.mark.parametrize("args", [
+    "",
+    "--memory 1GiB --policy fifo",
+    "--trace t.csv --policy fifo",
+    "--trace t.csv --memory 1GiB",
+    "--trace t.csv --memory 1GiB --policy best",
+    "--trace t.csv --memory 1GiB --policy fifo,",
+    "--trace t.csv --memory 0 --policy fifo",
+    "--trace t.csv --memory 1Gb --policy fifo",
+    "--trace t.csv --memory -1 --policy fifo",
+    "--trace t.csv --memory 1GiB --policy fifo --lanes 0",
+    "--trace t.csv --memory 1GiB --policy fifo --lanes 65",
+    "--trace t.csv --memory 1GiB --policy fifo --page-bandwidth 0",
+    "--trace t.csv --memory 1GiB --policy fifo --switch soon",
+    "--trace t.csv --memory 1GiB --policy fifo --colour",
+    "--trace t.csv --memory 1GiB --policy fifo more",
+    "--trace t.csv --memory 1GiB --policy fifo --svg",
+    "--trace t.csv --memory 1GiB --static --svg o.svg",
+])
+def test_bad_calls(tmp_path, args):
+    (tmp_path / "t.csv").write_text(GOOD)
+    run = salus(*args.split(), cwd=tmp_path)
+    assert (run.returncode, run.stdout) == (64, "")
+    assert run.stderr.endswith("Try `salus sim --help`.\n")
+    assert files(tmp_path) == ["t.csv"]
+
+
+# --- bad output --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["--svg", "--chrome"])
+def test_outputs_that_cannot_be_created(tmp_path, option):
+    (tmp_path / "taken").mkdir()
+    for path in ["none/o.out", "taken"]:
+        run = simulate(tmp_path, GOOD, option, path)
+        assert (run.returncode, run.stdout) == (73, "")
+        assert run.stderr.startswith("salus: ") and run.stderr.count("\n") == 1
+        assert files(tmp_path) == ["t.csv", "taken"] and files(tmp_path / "taken") == []
+
+
+@pytest.mark.parametrize("option", ["--svg", "--chrome"])
+def test_a_device_is_written_to_and_not_replaced(tmp_path, option):
+    # A link, so that whatever goes wrong stays in our directory.
+    (tmp_path / "full").symlink_to("/dev/full")
+    run = simulate(tmp_path, GOOD, option, "full")
+    assert (run.returncode, run.stdout) == (73, "")
+    assert "No space left" in run.stderr
+    assert files(tmp_path) == ["full", "t.csv"] and (tmp_path / "full").is_symlink()
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    read, write = os.pipe()
+    with os.fdopen(read) as pipe:
+        (tmp_path / "t.csv").write_text(GOOD)
+        run = subprocess.run([SALUS, "sim", "--trace", "t.csv", "--memory", "1GiB", "--policy", "fifo",
+                              "--chrome", f"/dev/fd/{write}"], cwd=tmp_path, pass_fds=[write],
+                             capture_output=True, timeout=60)
+        os.close(write)
+        assert run.returncode == 0, run.stderr
+        assert json.load(pipe)["traceEvents"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--jobs"], ["--json", "--jobs"]])
+def test_full_disk_behind_stdout(options):
+    with open("/dev/full", "w") as full:
+        run = salus("--trace", DATA / "fair3.csv", "--memory", "15.6GiB", "--policy", "fair", *options,
+                    stdout=full)
+    assert run.returncode == 1
+    assert run.stderr.startswith("salus: cannot write the report")
+
+
+# --- picture -----------------------------------------------------------------------------------------
+
+ODD_NAMES = ["<&>'", "a]]>b", "back\\slash", "é 漢字 🚀", "&amp;", "x" * 300, "</title>"]
+ODD = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
+    f"{name},{i},2,100,200\n" for i, name in enumerate(ODD_NAMES))
+
+
+def draw(directory, trace, policy, memory="15.6GiB"):
+    run = salus("--trace", trace, "--memory", memory, "--policy", policy, "--svg", directory / "o.svg")
+    assert run.returncode == 0, run.stderr
+    return xml.parse(directory / "o.svg").getroot()
+
+
+def texts(root, tag):
+    return ["".join(e.itertext()) for e in root.iter(SVG + tag)]
+
+
+def test_odd_names_come_through_the_picture(tmp_path):
+    (tmp_path / "t.csv").write_text(ODD)
+    root = draw(tmp_path, tmp_path / "t.csv", "fair", "1GiB")
+    told = {title.split("\n")[0] for title in texts(root, "title")}
+    assert told == set(ODD_NAMES)
+    labels = texts(root, "text")
+    assert "<&>'" in labels and "x" * 22 + "…" in labels
+
+
+def test_picture_has_a_block_for_each_policy(tmp_path):
+    words = texts(draw(tmp_path, DATA / "trace100.csv", "fifo,srtf"), "text")
+    assert [w[:4] for w in words if "makespan303.4 min" in w] == ["fifo", "srtf"]
+    assert words.count("lane 0") == 2
+    assert "300 min" in words and "10 GiB" in words
+
+
+@pytest.mark.parametrize("trace, policy", [
+    ("trace100", "fair"), ("inference42", "mix"), ("search_superres_128", "pack"),
+    ("search_superres_128", "rr")])
+def test_picture_stays_small(tmp_path, trace, policy):
+    root = draw(tmp_path, DATA / f"{trace}.csv", policy)
+    assert (tmp_path / "o.svg").stat().st_size < 3e6
+    width, height = (float(root.get(key)) for key in ("width", "height"))
+    for rect in root.iter(SVG + "rect"):
+        if rect.get("class") == "tip":
+            assert 0 <= float(rect.get("x")) and float(rect.get("width")) >= 0
+            assert float(rect.get("x")) + float(rect.get("width")) <= width
+            assert float(rect.get("y")) + float(rect.get("height")) <= height
+    for path in root.iter(SVG + "path"):
+        assert "nan" not in path.get("d") and "inf" not in path.get("d")
+
+
+# --- trace events ------------------------------------------------------------------------------------
+
+
+def trace_events(directory, trace, policy, memory="15.6GiB", *args):
+    run = salus("--trace", trace, "--memory", memory, "--policy", policy, "--chrome",
+                directory / "o.json", "--json", "--jobs", *args)
+    assert run.returncode == 0, run.stderr
+    root = json.loads((directory / "o.json").read_text())
+    assert root["displayTimeUnit"] in ("ms", "ns")
+    return root["traceEvents"], json.loads(run.stdout)["policies"]
+
+
+def ns(event, key):
+    return round(event[key] * 1000)
+
+
+def tracks(events):
+    return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+
+
+def check_no_overlap(intervals):
+    by_track = defaultdict(list)
+    for e in intervals:
+        by_track[e["pid"], e["tid"]].append((ns(e, "ts"), ns(e, "ts") + ns(e, "dur")))
+    for track, turns in by_track.items():
+        turns.sort()
+        for (_, end), (start, _) in zip(turns, turns[1:]):
+            assert start >= end, track
+
+
+def test_odd_names_come_through_the_events(tmp_path):
+    (tmp_path / "t.csv").write_text(ODD)
+    events, _ = trace_events(tmp_path, tmp_path / "t.csv", "fair", "1GiB")
+    assert {name for (_, tid), name in tracks(events).items() if tid >= 1000} == set(ODD_NAMES)
+
+
+@pytest.mark.parametrize("trace, policy, memory", [
+    ("fair3", "fair,rr,las", "15.6GiB"), ("equal20", "pack,mix", "15.6GiB"),
+    ("inference42", "mix", "15.6GiB"), ("inference42", "fair", "6GiB"), ("tiresias60", "srtf", "15.6GiB")])
+def test_every_iteration_runs_once_and_lanes_never_overlap(tmp_path, trace, policy, memory):
+    events, policies = trace_events(tmp_path, DATA / f"{trace}.csv", policy, memory)
+    names = tracks(events)
+    intervals = [e for e in events if e["ph"] == "X"]
+    check_no_overlap(intervals)
+    for pid, result in enumerate(policies, 1):
+        wanted = Counter((j["job"], i) for j in result["jobs"] if not j["refused"]
+                         for i in range(j["iterations"]))
+        lanes = [e for e in intervals if e["pid"] == pid and e.get("cat") == "lane"]
+        jobs = [e for e in intervals if e["pid"] == pid and e.get("cat") == "iteration"]
+        assert Counter((e["name"], e["args"]["iteration"]) for e in lanes) == wanted
+        assert Counter((names[pid, e["tid"]], e["args"]["iteration"]) for e in jobs) == wanted
+        assert all(re.fullmatch(r"lane \d+", names[pid, e["tid"]]) for e in lanes)
+        outs = [e for e in intervals if e["pid"] == pid and e["name"] == "page_out"]
+        assert len(outs) == result["page_outs"]
+        ends = defaultdict(int)
+        for e in jobs:
+            ends[names[pid, e["tid"]]] = max(ends[names[pid, e["tid"]]], ns(e, "ts") + ns(e, "dur"))
+        for job in result["jobs"]:
+            assert ends[job["job"]] == pytest.approx(job["end_s"] * 1e9, abs=100)
+
+
+def test_processes_are_policies(tmp_path):
+    events, _ = trace_events(tmp_path, DATA / "fair3.csv", ",".join(POLICIES))
+    assert [e["args"]["name"] for e in events if e["name"] == "process_name"] == POLICIES
+
+
+def test_counters_keep_within_the_device_and_end_at_nothing(tmp_path):
+    events, _ = trace_events(tmp_path, DATA / "inference42.csv", "fair", "6GiB")
+    memory = [e["args"] for e in events if e["name"] == "memory (MiB)"]
+    queue = [e["args"] for e in events if e["name"] == "iterations"]
+    for now in memory:
+        assert min(now.values()) >= 0
+        assert sum(now.values()) == pytest.approx(6 * 1024, abs=0.01)
+    assert memory[-1]["persistent"] == memory[-1]["lanes"] == 0
+    assert max(now["running"] for now in queue) >= 1
+    assert queue[-1] == {"waiting": 0, "running": 0}
