@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli - the command table of `salus`.
+ * cli - what a command of `salus` is, how it ends, and what it says when it fails.
  */
 #ifndef SAL_CLI_CLI_H
 #define SAL_CLI_CLI_H
@@ -16,7 +16,14 @@ enum cli_exit {
 	CLI_USAGE = 64,
 	CLI_BAD_DATA = 65,
 	CLI_NO_INPUT = 66,
+	CLI_UNREACHABLE = 69,
 	CLI_CANNOT_CREATE = 73,
+	CLI_TRY_LATER = 75,
+	CLI_PERMISSION = 77,
+	/* Of `salus run`, as env(1) has them: it failed itself, or could not run, or find, the command. */
+	CLI_RUN_FAILED = 125,
+	CLI_RUN_CANNOT = 126,
+	CLI_RUN_NOT_FOUND = 127,
 };
 
 struct cli_command {
@@ -24,9 +31,16 @@ struct cli_command {
 	const char *summary; /* one line */
 	const char *usage; /* what follows the name, and the options */
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns an exit code */
+	bool wraps; /* another command's line follows, so `--help` in it may not be for us */
 };
 
+extern const struct cli_command cli_cmd_ping;
+extern const struct cli_command cli_cmd_ps;
+extern const struct cli_command cli_cmd_run;
 extern const struct cli_command cli_cmd_sim;
+
+/* How a command is called, on stdout; returns CLI_OK. */
+int cli_help(const struct cli_command *command);
 
 /* Say what is wrong with the call, and where to read on; returns CLI_USAGE. */
 int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
@@ -34,5 +48,8 @@ int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
 
 /* `salus: text` on stderr; returns code. */
 int cli_fail(enum cli_exit code, const struct sal_err *err);
+
+/* What was printed on stdout must get there; returns CLI_OK, or CLI_FAILED once it has said so. */
+int cli_flush(void);
 
 #endif

@@ -2,15 +2,16 @@
 /*
  * main - `salus COMMAND ...`: finds the command and runs it.
  */
-#include <stdarg.h>
+#include <fcntl.h>
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 
 static const struct cli_command *const commands[] = {
-	&cli_cmd_sim,
-	NULL,
+	&cli_cmd_run, &cli_cmd_ps, &cli_cmd_ping, &cli_cmd_sim, NULL,
 };
 
 static void print_help(FILE *out)
@@ -24,24 +25,6 @@ static void print_help(FILE *out)
 	(void)fprintf(out, "\n`salus COMMAND --help` tells more.\n");
 }
 
-int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
-{
-	va_list args;
-
-	(void)fprintf(stderr, "salus %s: ", command->name);
-	va_start(args, fmt);
-	(void)vfprintf(stderr, fmt, args);
-	va_end(args);
-	(void)fprintf(stderr, "\nTry `salus %s --help`.\n", command->name);
-	return CLI_USAGE;
-}
-
-int cli_fail(enum cli_exit code, const struct sal_err *err)
-{
-	(void)fprintf(stderr, "salus: %s\n", err->text);
-	return code;
-}
-
 static bool asks_for_help(int argc, char **argv)
 {
 	int i;
@@ -52,10 +35,25 @@ static bool asks_for_help(int argc, char **argv)
 	return false;
 }
 
+/* If we were started without stdin, stdout or stderr, no other file may take their place. */
+static void hold_places(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_PATH | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		(void)close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const struct cli_command *const *c;
 
+	hold_places();
+	/* Only to tell characters from bytes; numbers stay as they are. */
+	(void)setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc < 2) {
 		print_help(stderr);
 		return CLI_USAGE;
@@ -72,10 +70,8 @@ int main(int argc, char **argv)
 	for (c = commands; *c; c++) {
 		if (strcmp((*c)->name, argv[1]) != 0)
 			continue;
-		if (asks_for_help(argc - 1, argv + 1)) {
-			(void)printf("usage: salus %s %s", (*c)->name, (*c)->usage);
-			return CLI_OK;
-		}
+		if (!(*c)->wraps && asks_for_help(argc - 1, argv + 1))
+			return cli_help(*c);
 		return (*c)->run(argc - 1, argv + 1);
 	}
 	(void)fprintf(stderr, "salus: no command \"%s\"\n", argv[1]);

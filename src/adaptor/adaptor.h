@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * adaptor - what the files of libsalus_pjrt.so share.
+ *
+ * The library is a guest in somebody else's process: libc only, no signal handlers, no output unless
+ * SALUS_LOG is set, quiet at fork and exit. It never aborts. JAX aborts the process when a metadata or
+ * lifetime call fails, so those are answered from what is known locally and cannot fail; a dead daemon shows
+ * only through Execute, transfers and events, as UNAVAILABLE.
+ *
+ *     api.c         the table of functions
+ *     error.c       PJRT_Error
+ *     promise.c     something that will be so: PJRT_Event is a view of one
+ *     conn.c        the connection: rings, requests, the reader thread
+ *     arena.c       the client's side of the shared memory for bulk data
+ *     client.c      PJRT_Client, devices, memories, topology
+ *     program.c     PJRT_Executable, PJRT_LoadedExecutable
+ *     execute.c     running one
+ *     buffer.c      PJRT_Buffer
+ *     transfer.c    uploads and downloads
+ *     layouts.c     the Layouts extension
+ */
+#ifndef SAL_ADAPTOR_ADAPTOR_H
+#define SAL_ADAPTOR_ADAPTOR_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "base/err.h"
+#include "base/facts.h"
+#include "link/ring.h"
+#include "pjrt_c_api.h"
+#include "wire/messages.h"
+
+/* --- errors --------------------------------------------------------------------------------------- */
+
+/* NULL for code 0. A failed allocation gives a static error, which destroy leaves alone. */
+PJRT_Error *adp_error(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+PJRT_Error *adp_error_from(const struct sal_err *err);
+PJRT_Error *adp_out_of_memory(void);
+
+void adp_Error_Destroy(PJRT_Error_Destroy_Args *args);
+void adp_Error_Message(PJRT_Error_Message_Args *args);
+PJRT_Error *adp_Error_GetCode(PJRT_Error_GetCode_Args *args);
+
+/* --- promises ------------------------------------------------------------------------------------- */
+
+struct adp_conn;
+
+/*
+ * Kept once, with a code; callbacks run exactly once, outside any lock. Reference counted: the request that
+ * will keep it, buffers and events each hold one.
+ */
+struct adp_promise;
+
+/* conn may be NULL: nobody to poll. NULL for lack of memory. */
+struct adp_promise *adp_promise_create(struct adp_conn *conn);
+struct adp_promise *adp_promise_ref(struct adp_promise *p);
+void adp_promise_unref(struct adp_promise *p);
+/* Later calls change nothing. message may be NULL. */
+void adp_promise_keep(struct adp_promise *p, int code, const char *message);
+bool adp_promise_is_kept(struct adp_promise *p);
+/* Waits a moment by polling the connection: for callers that are about to wait anyway. */
+void adp_promise_poll(struct adp_promise *p);
+/* Waits; returns its code. */
+int adp_promise_wait(struct adp_promise *p);
+/* Fresh error, or NULL if it was kept well. Only once kept. */
+PJRT_Error *adp_promise_error(struct adp_promise *p);
+
+/* An event of its own for the caller; takes the reference. NULL for lack of memory. */
+PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for);
+
+PJRT_Error *adp_Event_Destroy(PJRT_Event_Destroy_Args *args);
+PJRT_Error *adp_Event_IsReady(PJRT_Event_IsReady_Args *args);
+PJRT_Error *adp_Event_Error(PJRT_Event_Error_Args *args);
+PJRT_Error *adp_Event_Await(PJRT_Event_Await_Args *args);
+PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args);
+
+/* --- the connection ------------------------------------------------------------------------------- */
+
+/* A reply as the reader found it; tail lives for the call. */
+struct adp_answer {
+	int code;
+	const char *text; /* if code is not 0 */
+	uint64_t value;
+	const void *tail;
+	size_t tail_size;
+};
+
+/* Called once, from whatever thread took the record, with no lock held. */
+typedef void adp_answer_fn(void *ctx, const struct adp_answer *answer);
+
+int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_conn **out_conn,
+		  struct sal_err *err);
+/* Everything pending fails with UNAVAILABLE; the reader ends. */
+void adp_conn_close(struct adp_conn *conn);
+struct adp_conn *adp_conn_ref(struct adp_conn *conn);
+void adp_conn_unref(struct adp_conn *conn);
+/* Packed device facts; valid while the connection is referenced. */
+struct sal_text adp_conn_facts(struct adp_conn *conn);
+bool adp_conn_is_dead(struct adp_conn *conn);
+
+/* A number for a record's request; fn is called with the answer, or UNAVAILABLE. 0: out of memory. */
+uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx);
+/* Take it back: nothing was sent. */
+void adp_request_drop(struct adp_conn *conn, uint64_t request);
+
+/*
+ * Room for a record in the submission ring; the ring is ours until adp_send. Waits for room. NULL if the
+ * daemon is gone.
+ */
+void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size);
+/* urgent: wake the daemon if it sleeps; else it will see it in time. */
+void adp_send(struct adp_conn *conn, bool urgent);
+
+uint64_t adp_next_id(struct adp_conn *conn, uint32_t count);
+/*
+ * Take completions until *kept, for as long as waits have been worth polling lately. Saves two thread
+ * switches when the answer is near; gives up quickly when it is not.
+ */
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept);
+PJRT_Error *adp_unavailable(struct adp_conn *conn);
+
+/* --- the arena ------------------------------------------------------------------------------------- */
+
+/* Bytes of the arena that are ours; `at` is where they are mapped. */
+struct adp_range {
+	struct sal_place_in_arena place;
+	void *at;
+};
+
+struct adp_arena;
+struct adp_arena *adp_arena_create(void);
+void adp_arena_destroy(struct adp_arena *arena);
+int adp_arena_add(struct adp_arena *arena, int take_fd, uint64_t bytes, struct sal_err *err);
+/* False if there is no room in the segments there are. */
+bool adp_arena_try(struct adp_arena *arena, uint64_t size, struct adp_range *out_range);
+/* Places not given out are ignored: the daemon cannot confuse us. */
+void adp_arena_free(struct adp_arena *arena, const struct sal_place_in_arena *place);
+
+/* Asks the daemon for more if need be. */
+int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_range,
+		    struct sal_err *err);
+void adp_range_free(struct adp_conn *conn, const struct adp_range *range);
+
+/* --- objects ---------------------------------------------------------------------------------------- */
+
+struct PJRT_DeviceDescription {
+	PJRT_Client *client;
+};
+
+struct PJRT_Device {
+	PJRT_Client *client;
+};
+
+struct PJRT_Memory {
+	PJRT_Client *client;
+	const struct sal_memory_facts *facts;
+};
+
+struct PJRT_TopologyDescription {
+	PJRT_Client *client;
+};
+
+#define ADP_MEMORIES_MAX 8
+
+struct PJRT_Client {
+	struct adp_conn *conn; /* owned */
+	struct sal_device_facts *facts; /* owned unless kept; points into the connection's bytes */
+	bool facts_kept; /* the plugin's attributes point into them */
+	PJRT_Device device;
+	PJRT_Device *devices[1];
+	PJRT_DeviceDescription description;
+	PJRT_DeviceDescription *descriptions[1];
+	PJRT_TopologyDescription topology;
+	PJRT_Memory memories[ADP_MEMORIES_MAX];
+	PJRT_Memory *memory_list[ADP_MEMORIES_MAX];
+	size_t memory_count;
+	PJRT_NamedValue *device_attributes, *topology_attributes; /* owned */
+	_Atomic int64_t live_bytes, peak_bytes, buffers; /* for memory_stats */
+};
+
+struct PJRT_Buffer {
+	PJRT_Client *client; /* borrowed */
+	uint64_t id;
+	PJRT_Buffer_Type type;
+	size_t rank;
+	int64_t *dims; /* points behind the struct */
+	int64_t *minor_to_major; /* likewise */
+	uint64_t bytes; /* on the device */
+	PJRT_Memory *memory;
+	struct adp_promise *ready; /* owned */
+	_Atomic bool deleted;
+};
+
+/* The immutable description, shared by the executable and loaded executable objects. */
+struct adp_program {
+	_Atomic int refs;
+	struct adp_conn *conn; /* owned */
+	PJRT_Client *client; /* borrowed: outlives all */
+	uint64_t id;
+	struct sal_program_facts *facts; /* owned */
+	void *fact_bytes; /* owned */
+	PJRT_NamedValue *costs; /* owned */
+	PJRT_Buffer_Type *types; /* owned */
+	int64_t *dims; /* owned */
+	size_t *ranks; /* owned */
+	const char **kinds; /* owned */
+	size_t *kind_sizes; /* owned */
+	pthread_mutex_t layout_lock;
+	void **layouts; /* owned; made when asked for, see layouts.c */
+	_Atomic bool deleted;
+};
+
+struct PJRT_Executable {
+	struct adp_program *program; /* owned reference */
+};
+
+struct PJRT_LoadedExecutable {
+	struct adp_program *program; /* owned reference */
+};
+
+PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind);
+PJRT_NamedValue *adp_named_values(struct sal_values values);
+
+/* A new buffer; the promise's reference is taken. NULL for lack of memory. */
+struct adp_shape {
+	PJRT_Buffer_Type type;
+	size_t rank;
+	const int64_t *dims;
+	PJRT_Memory *memory;
+};
+PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
+			       struct adp_promise *take_ready);
+/* Marks it deleted and gives its bytes back in the statistics; true if it was not before. */
+bool adp_buffer_forget(PJRT_Buffer *buffer);
+uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank);
+
+/* --- the functions of the table, by file --------------------------------------------------------------- */
+
+#define ADP_FUNCTION(name) PJRT_Error *adp_##name(PJRT_##name##_Args *args)
+
+/* client.c */
+ADP_FUNCTION(Plugin_Initialize);
+ADP_FUNCTION(Plugin_Attributes);
+ADP_FUNCTION(Client_Create);
+ADP_FUNCTION(Client_Destroy);
+ADP_FUNCTION(Client_PlatformName);
+ADP_FUNCTION(Client_ProcessIndex);
+ADP_FUNCTION(Client_PlatformVersion);
+ADP_FUNCTION(Client_Devices);
+ADP_FUNCTION(Client_AddressableDevices);
+ADP_FUNCTION(Client_LookupDevice);
+ADP_FUNCTION(Client_LookupAddressableDevice);
+ADP_FUNCTION(Client_AddressableMemories);
+ADP_FUNCTION(Client_DefaultDeviceAssignment);
+ADP_FUNCTION(Client_TopologyDescription);
+ADP_FUNCTION(Client_UpdateGlobalProcessInfo);
+ADP_FUNCTION(Client_DmaMap);
+ADP_FUNCTION(Client_DmaUnmap);
+ADP_FUNCTION(DeviceDescription_Id);
+ADP_FUNCTION(DeviceDescription_ProcessIndex);
+ADP_FUNCTION(DeviceDescription_Attributes);
+ADP_FUNCTION(DeviceDescription_Kind);
+ADP_FUNCTION(DeviceDescription_DebugString);
+ADP_FUNCTION(DeviceDescription_ToString);
+ADP_FUNCTION(Device_GetDescription);
+ADP_FUNCTION(Device_IsAddressable);
+ADP_FUNCTION(Device_LocalHardwareId);
+ADP_FUNCTION(Device_AddressableMemories);
+ADP_FUNCTION(Device_DefaultMemory);
+ADP_FUNCTION(Device_MemoryStats);
+ADP_FUNCTION(Memory_Id);
+ADP_FUNCTION(Memory_Kind);
+ADP_FUNCTION(Memory_Kind_Id);
+ADP_FUNCTION(Memory_DebugString);
+ADP_FUNCTION(Memory_ToString);
+ADP_FUNCTION(Memory_AddressableByDevices);
+ADP_FUNCTION(TopologyDescription_Destroy);
+ADP_FUNCTION(TopologyDescription_PlatformName);
+ADP_FUNCTION(TopologyDescription_PlatformVersion);
+ADP_FUNCTION(TopologyDescription_GetDeviceDescriptions);
+ADP_FUNCTION(TopologyDescription_Serialize);
+ADP_FUNCTION(TopologyDescription_Attributes);
+/* program.c */
+ADP_FUNCTION(Client_Compile);
+ADP_FUNCTION(Executable_DeserializeAndLoad);
+ADP_FUNCTION(Executable_Destroy);
+ADP_FUNCTION(Executable_Name);
+ADP_FUNCTION(Executable_NumReplicas);
+ADP_FUNCTION(Executable_NumPartitions);
+ADP_FUNCTION(Executable_NumOutputs);
+ADP_FUNCTION(Executable_SizeOfGeneratedCodeInBytes);
+ADP_FUNCTION(Executable_GetCostAnalysis);
+ADP_FUNCTION(Executable_OutputMemoryKinds);
+ADP_FUNCTION(Executable_OutputElementTypes);
+ADP_FUNCTION(Executable_OutputDimensions);
+ADP_FUNCTION(Executable_OptimizedProgram);
+ADP_FUNCTION(Executable_Serialize);
+ADP_FUNCTION(Executable_Fingerprint);
+ADP_FUNCTION(Executable_GetCompiledMemoryStats);
+ADP_FUNCTION(LoadedExecutable_Destroy);
+ADP_FUNCTION(LoadedExecutable_GetExecutable);
+ADP_FUNCTION(LoadedExecutable_AddressableDevices);
+ADP_FUNCTION(LoadedExecutable_Delete);
+ADP_FUNCTION(LoadedExecutable_IsDeleted);
+ADP_FUNCTION(LoadedExecutable_Fingerprint);
+ADP_FUNCTION(LoadedExecutable_GetDeviceAssignment);
+/* execute.c */
+ADP_FUNCTION(LoadedExecutable_Execute);
+ADP_FUNCTION(ExecuteContext_Create);
+ADP_FUNCTION(ExecuteContext_Destroy);
+/* buffer.c */
+ADP_FUNCTION(Buffer_Destroy);
+ADP_FUNCTION(Buffer_ElementType);
+ADP_FUNCTION(Buffer_Dimensions);
+ADP_FUNCTION(Buffer_UnpaddedDimensions);
+ADP_FUNCTION(Buffer_DynamicDimensionIndices);
+ADP_FUNCTION(Buffer_GetMemoryLayout);
+ADP_FUNCTION(Buffer_OnDeviceSizeInBytes);
+ADP_FUNCTION(Buffer_Device);
+ADP_FUNCTION(Buffer_Memory);
+ADP_FUNCTION(Buffer_Delete);
+ADP_FUNCTION(Buffer_IsDeleted);
+ADP_FUNCTION(Buffer_IsOnCpu);
+ADP_FUNCTION(Buffer_ReadyEvent);
+ADP_FUNCTION(Buffer_CopyToDevice);
+ADP_FUNCTION(Buffer_CopyToMemory);
+/* transfer.c */
+ADP_FUNCTION(Client_BufferFromHostBuffer);
+ADP_FUNCTION(Client_CreateViewOfDeviceBuffer);
+ADP_FUNCTION(Client_CreateUninitializedBuffer);
+ADP_FUNCTION(Buffer_ToHostBuffer);
+ADP_FUNCTION(Buffer_CopyRawToHost);
+
+/* layouts.c */
+extern PJRT_Extension_Base *const adp_extensions;
+
+#endif

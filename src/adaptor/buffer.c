@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer - device memory as PJRT sees it. Everything but the bytes is known here.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Bytes freed that are worth waking the daemon for. */
+#define WORTH_WAKING (1 << 20)
+
+uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank)
+{
+	uint64_t n = sal_type_bytes(type);
+	size_t i;
+
+	for (i = 0; i < rank; i++)
+		if (__builtin_mul_overflow(n, (uint64_t)dims[i], &n))
+			return UINT64_MAX;
+	return n;
+}
+
+static bool is_sub_byte(PJRT_Buffer_Type type, unsigned *out_per_byte)
+{
+	switch ((int)type) {
+	case PJRT_Buffer_Type_S4:
+	case PJRT_Buffer_Type_U4:
+	case PJRT_Buffer_Type_F4E2M1FN:
+		*out_per_byte = 2;
+		return true;
+	case PJRT_Buffer_Type_S2:
+	case PJRT_Buffer_Type_U2:
+		*out_per_byte = 4;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static uint64_t device_bytes(const struct adp_shape *shape)
+{
+	uint64_t bytes = adp_host_bytes(shape->type, shape->dims, shape->rank);
+	unsigned per_byte;
+
+	if (is_sub_byte(shape->type, &per_byte))
+		return (bytes + per_byte - 1) / per_byte;
+	return bytes;
+}
+
+PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
+			       struct adp_promise *take_ready)
+{
+	PJRT_Buffer *b = malloc(sizeof(*b) + 2 * shape->rank * sizeof(int64_t));
+	int64_t live, peak;
+	size_t i;
+
+	if (!b) {
+		adp_promise_unref(take_ready);
+		return NULL;
+	}
+	*b = (PJRT_Buffer){
+		.client = client,
+		.id = id,
+		.type = shape->type,
+		.rank = shape->rank,
+		.dims = (int64_t *)(b + 1),
+		.minor_to_major = (int64_t *)(b + 1) + shape->rank,
+		.bytes = device_bytes(shape),
+		.memory = shape->memory,
+		.ready = take_ready,
+	};
+	for (i = 0; i < shape->rank; i++) {
+		b->dims[i] = shape->dims[i];
+		b->minor_to_major[i] = (int64_t)(shape->rank - 1 - i);
+	}
+	live = atomic_fetch_add(&client->live_bytes, (int64_t)b->bytes) + (int64_t)b->bytes;
+	peak = atomic_load(&client->peak_bytes);
+	while (live > peak && !atomic_compare_exchange_weak(&client->peak_bytes, &peak, live))
+		;
+	return b;
+}
+
+bool adp_buffer_forget(PJRT_Buffer *b)
+{
+	if (atomic_exchange(&b->deleted, true))
+		return false;
+	(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
+	return true;
+}
+
+/* Tell the daemon; it must not fail, a dead daemon holds nothing. */
+static void delete_buffer(PJRT_Buffer *b)
+{
+	struct sal_msg_delete *m;
+
+	if (!adp_buffer_forget(b))
+		return;
+	m = adp_reserve(b->client->conn, SAL_MSG_DELETE, sizeof(*m) + sizeof(uint64_t));
+	if (!m)
+		return;
+	m->count = 1;
+	memcpy(m + 1, &b->id, sizeof(b->id));
+	adp_send(b->client->conn, b->bytes >= WORTH_WAKING);
+}
+
+PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
+{
+	if (!args->buffer)
+		return NULL;
+	delete_buffer(args->buffer);
+	adp_promise_unref(args->buffer->ready);
+	free(args->buffer);
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_Delete(PJRT_Buffer_Delete_Args *args)
+{
+	delete_buffer(args->buffer);
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_IsDeleted(PJRT_Buffer_IsDeleted_Args *args)
+{
+	args->is_deleted = atomic_load(&args->buffer->deleted);
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_ElementType(PJRT_Buffer_ElementType_Args *args)
+{
+	args->type = args->buffer->type;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_Dimensions(PJRT_Buffer_Dimensions_Args *args)
+{
+	args->dims = args->buffer->dims;
+	args->num_dims = args->buffer->rank;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_UnpaddedDimensions(PJRT_Buffer_UnpaddedDimensions_Args *args)
+{
+	args->unpadded_dims = args->buffer->dims;
+	args->num_dims = args->buffer->rank;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_DynamicDimensionIndices(PJRT_Buffer_DynamicDimensionIndices_Args *args)
+{
+	args->dynamic_dim_indices = NULL;
+	args->num_dynamic_dims = 0;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_GetMemoryLayout(PJRT_Buffer_GetMemoryLayout_Args *args)
+{
+	memset(&args->layout, 0, sizeof(args->layout));
+	args->layout.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE;
+	args->layout.type = PJRT_Buffer_MemoryLayout_Type_Tiled;
+	args->layout.tiled.struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE;
+	args->layout.tiled.minor_to_major = args->buffer->minor_to_major;
+	args->layout.tiled.minor_to_major_size = args->buffer->rank;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args *args)
+{
+	args->on_device_size_in_bytes = (size_t)args->buffer->bytes;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_Device(PJRT_Buffer_Device_Args *args)
+{
+	args->device = &args->buffer->client->device;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_Memory(PJRT_Buffer_Memory_Args *args)
+{
+	args->memory = args->buffer->memory;
+	return NULL;
+}
+
+/* The bytes are in another process: whoever wants them asks for a copy. */
+PJRT_Error *adp_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args *args)
+{
+	args->is_on_cpu = false;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
+{
+	args->event = adp_event_create(adp_promise_ref(args->buffer->ready), false);
+	return args->event ? NULL : adp_out_of_memory();
+}
+
+static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer **out)
+{
+	struct adp_conn *conn = from->client->conn;
+	struct adp_shape shape = { from->type, from->rank, from->dims, memory };
+	struct sal_msg_copy *m;
+	PJRT_Buffer *to;
+
+	if (atomic_load(&from->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	to = adp_buffer_create(from->client, adp_next_id(conn, 1), &shape,
+			       adp_promise_ref(from->ready));
+	if (!to)
+		return adp_out_of_memory();
+	m = adp_reserve(conn, SAL_MSG_COPY, sizeof(*m));
+	if (!m) {
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = to });
+		return adp_unavailable(conn);
+	}
+	m->from = from->id;
+	m->to = to->id;
+	adp_send(conn, true);
+	*out = to;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args *args)
+{
+	return copy_to(args->buffer, args->buffer->memory, &args->dst_buffer);
+}
+
+PJRT_Error *adp_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args *args)
+{
+	return copy_to(args->buffer, args->dst_memory, &args->dst_buffer);
+}

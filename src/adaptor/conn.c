@@ -1,0 +1,640 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * conn - the connection to the daemon: rings, requests, and the thread that reads.
+ *
+ * Whoever has something to say takes the submit lock, writes a record and lets go. Completions are taken by
+ * one thread at a time: usually the reader, which sleeps on the doorbell; or a thread that is about to wait
+ * anyway and polls for a moment first, which spares two switches.
+ *
+ * When the daemon is gone (its socket hangs up, or it writes nonsense) the connection is dead: everything
+ * pending is answered with UNAVAILABLE, and so is everything that comes later. Nothing waits for ever.
+ *
+ * A forked child has no reader: its copy of the connection is dead from the start.
+ */
+#include "adaptor/adaptor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link/socket.h"
+
+#define HELLO_TIMEOUT_MS 30000
+#define GROW_TIMEOUT_MS 10000
+#define FACTS_MAX (16u << 20)
+
+/* Polling pays while answers come within this; what was learned is tried again now and then. */
+#define POLL_MOST_NS 200000u
+#define POLL_LEAST_NS 20000u
+#define POLL_RETRY 64
+/* After records came, more will: the reader naps instead of making the daemon ring for each. */
+#define NAP_NS 50000
+
+struct request {
+	adp_answer_fn *fn; /* NULL: free */
+	void *ctx;
+	uint32_t generation;
+	uint32_t next_free; /* 1 + index */
+};
+
+struct adp_conn {
+	_Atomic int refs;
+	_Atomic bool dead;
+	bool forked; /* in a child: no thread, no descriptors */
+	int socket, daemon_bell, bell; /* owned */
+	void *ring_memory; /* owned mapping */
+	uint64_t ring_bytes;
+	void *facts; /* owned */
+	size_t fact_size;
+	pthread_t reader;
+	bool has_reader;
+
+	pthread_mutex_t submit_lock;
+	struct sal_ring submit;
+	_Atomic uint64_t next_id;
+
+	pthread_mutex_t take_lock;
+	struct sal_ring complete;
+	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
+	_Atomic int pollers;
+	_Atomic uint32_t wait_ns; /* learned: how long waits take */
+	_Atomic uint32_t unpolled;
+
+	pthread_mutex_t request_lock;
+	struct request *requests; /* owned */
+	uint32_t request_room, first_free;
+
+	pthread_mutex_t grow_lock;
+	struct adp_arena *arena; /* owned */
+	LIST_ENTRY(adp_conn) link; /* in all */
+};
+
+/* For the fork handler: the only state of the library. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_once_t once;
+	LIST_HEAD(, adp_conn) all;
+} guard = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
+
+static void before_fork(void)
+{
+	(void)pthread_mutex_lock(&guard.lock);
+}
+
+static void after_fork_in_parent(void)
+{
+	(void)pthread_mutex_unlock(&guard.lock);
+}
+
+static void after_fork_in_child(void)
+{
+	struct adp_conn *conn;
+
+	LIST_FOREACH(conn, &guard.all, link) {
+		atomic_store(&conn->dead, true);
+		conn->forked = true;
+		(void)close(conn->socket);
+		(void)close(conn->daemon_bell);
+		(void)close(conn->bell);
+	}
+	(void)pthread_mutex_unlock(&guard.lock);
+}
+
+static void watch_forks(void)
+{
+	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+/* Hang up without giving the descriptor away: the reader wakes and everything ends. */
+static void hang_up(int fd)
+{
+	(void)shutdown(fd, SHUT_RDWR);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool adp_conn_is_dead(struct adp_conn *conn)
+{
+	return atomic_load_explicit(&conn->dead, memory_order_acquire);
+}
+
+PJRT_Error *adp_unavailable(struct adp_conn *conn)
+{
+	return adp_error(SAL_UNAVAILABLE,
+			 conn->forked ? "salus: a forked process has no connection to salusd; "
+					"use the spawn start method"
+				      : "salus: the connection to salusd is lost");
+}
+
+/* --- requests -------------------------------------------------------------------------------------- */
+
+uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx)
+{
+	uint64_t number = 0;
+
+	(void)pthread_mutex_lock(&conn->request_lock);
+	if (conn->first_free == 0) {
+		uint32_t room = conn->request_room ? conn->request_room * 2 : 256, i;
+		struct request *more = realloc(conn->requests, room * sizeof(*more));
+
+		for (i = conn->request_room; more && i < room; i++)
+			more[i] = (struct request){ .next_free = i + 1 < room ? i + 2 : 0 };
+		if (more) {
+			conn->first_free = conn->request_room + 1;
+			conn->requests = more;
+			conn->request_room = room;
+		}
+	}
+	if (conn->first_free > 0) {
+		struct request *r = &conn->requests[conn->first_free - 1];
+
+		number = (uint64_t)++r->generation << 32 | conn->first_free;
+		conn->first_free = r->next_free;
+		r->fn = fn;
+		r->ctx = ctx;
+	}
+	(void)pthread_mutex_unlock(&conn->request_lock);
+	return number;
+}
+
+/* Take request `number` out of the table; false if there is none such. */
+static bool take_request(struct adp_conn *conn, uint64_t number, struct request *out)
+{
+	uint32_t index = (uint32_t)number;
+	bool found = false;
+
+	(void)pthread_mutex_lock(&conn->request_lock);
+	if (index > 0 && index <= conn->request_room) {
+		struct request *r = &conn->requests[index - 1];
+
+		if (r->fn && r->generation == number >> 32) {
+			*out = *r;
+			r->fn = NULL;
+			r->next_free = conn->first_free;
+			conn->first_free = index;
+			found = true;
+		}
+	}
+	(void)pthread_mutex_unlock(&conn->request_lock);
+	return found;
+}
+
+void adp_request_drop(struct adp_conn *conn, uint64_t number)
+{
+	struct request unused;
+
+	(void)take_request(conn, number, &unused);
+}
+
+static void answer(struct adp_conn *conn, uint64_t number, const struct adp_answer *a)
+{
+	struct request r;
+
+	if (take_request(conn, number, &r))
+		r.fn(r.ctx, a);
+}
+
+static void die(struct adp_conn *conn)
+{
+	struct adp_answer gone = {
+		.code = SAL_UNAVAILABLE,
+		.text = "salus: the connection to salusd is lost",
+	};
+	uint32_t i;
+
+	atomic_store_explicit(&conn->dead, true, memory_order_release);
+	for (i = 0; i < conn->request_room; i++)
+		answer(conn, (uint64_t)conn->requests[i].generation << 32 | (i + 1), &gone);
+}
+
+/* --- completions ----------------------------------------------------------------------------------- */
+
+/* A sentence from the record, NUL or not. */
+static char *copy_text(const void *text, size_t size)
+{
+	return strndup(text, size);
+}
+
+static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
+{
+	struct adp_answer a = { .code = m->code, .tail = m + 1, .tail_size = m->tail_size };
+	char *text = m->code ? copy_text(m + 1, m->tail_size) : NULL;
+
+	a.text = text ? text : "";
+	answer(conn, m->request, &a);
+	free(text);
+}
+
+static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
+{
+	struct adp_answer a = { .code = m->code, .value = m->value };
+	char *text = m->code ? copy_text(m + 1, m->text_size) : NULL;
+
+	a.text = text ? text : "";
+	answer(conn, m->request, &a);
+	free(text);
+}
+
+/* Take all there is; the take lock is ours. True if there was something. */
+static bool take_all(struct adp_conn *conn)
+{
+	bool any = false, wake;
+
+	for (;;) {
+		enum sal_ring_take got = sal_ring_take(&conn->complete, conn->record, &wake);
+
+		if (wake)
+			sal_doorbell_ring(conn->daemon_bell);
+		if (got == SAL_RING_EMPTY)
+			return any;
+		if (got == SAL_RING_BROKEN || !sal_complete_is_valid(conn->record)) {
+			hang_up(conn->socket);
+			return any;
+		}
+		any = true;
+		if (conn->record->type == SAL_MSG_DONE)
+			take_done(conn, (const struct sal_msg_done *)conn->record);
+		else if (conn->record->type == SAL_MSG_REPLY)
+			take_reply(conn, (const struct sal_msg_reply *)conn->record);
+		else
+			adp_arena_free(conn->arena,
+				       &((const struct sal_msg_released *)conn->record)->place);
+	}
+}
+
+static void learn_wait(struct adp_conn *conn, uint64_t ns)
+{
+	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	uint32_t now = ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : (uint32_t)ns;
+
+	atomic_store_explicit(&conn->wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
+}
+
+/* How long to poll now: half as long again as waits have taken, or not at all. */
+static uint64_t poll_budget(struct adp_conn *conn)
+{
+	uint32_t wait = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	uint64_t budget = wait + wait / 2;
+
+	if (wait > POLL_MOST_NS) {
+		if (atomic_fetch_add_explicit(&conn->unpolled, 1, memory_order_relaxed) %
+		    POLL_RETRY)
+			return 0;
+		return POLL_MOST_NS;
+	}
+	if (budget < POLL_LEAST_NS)
+		return POLL_LEAST_NS;
+	return budget < POLL_MOST_NS ? budget : POLL_MOST_NS;
+}
+
+/* Polling is over: the daemon rings again from now on. */
+static void end_poll(struct adp_conn *conn)
+{
+	(void)pthread_mutex_lock(&conn->take_lock);
+	if (atomic_fetch_sub(&conn->pollers, 1) == 1)
+		while (!sal_ring_sleep(&conn->complete) && take_all(conn))
+			;
+	(void)pthread_mutex_unlock(&conn->take_lock);
+}
+
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
+{
+	uint64_t budget = poll_budget(conn);
+	uint64_t start, now;
+
+	if (budget == 0 || adp_conn_is_dead(conn))
+		return;
+	(void)atomic_fetch_add(&conn->pollers, 1);
+	sal_ring_awake(&conn->complete);
+	start = now_ns();
+	do {
+		bool any = false;
+
+		if (pthread_mutex_trylock(&conn->take_lock) == 0) {
+			any = take_all(conn);
+			(void)pthread_mutex_unlock(&conn->take_lock);
+		}
+		if (!any)
+			(void)sched_yield();
+		now = now_ns();
+	} while (!atomic_load_explicit(kept, memory_order_acquire) && now - start < budget &&
+		 !adp_conn_is_dead(conn));
+	learn_wait(conn, atomic_load_explicit(kept, memory_order_acquire) ? now - start
+									  : 4 * POLL_MOST_NS);
+	end_poll(conn);
+}
+
+static void nap(void)
+{
+	struct timespec t = { .tv_nsec = NAP_NS };
+
+	(void)nanosleep(&t, NULL);
+}
+
+static void *read_completions(void *arg)
+{
+	struct adp_conn *conn = arg;
+
+	for (;;) {
+		struct pollfd ends[2] = {
+			{ .fd = conn->bell, .events = POLLIN },
+			{ .fd = conn->socket, .events = POLLRDHUP },
+		};
+		bool any, sleeps;
+
+		(void)pthread_mutex_lock(&conn->take_lock);
+		any = take_all(conn);
+		sleeps = !any &&
+			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
+		(void)pthread_mutex_unlock(&conn->take_lock);
+		if (any) {
+			nap();
+			continue;
+		}
+		if (!sleeps)
+			continue;
+		if (poll(ends, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (ends[0].revents)
+			sal_doorbell_quiet(conn->bell);
+		if (ends[1].revents)
+			break;
+	}
+	(void)pthread_mutex_lock(&conn->take_lock);
+	(void)take_all(conn); /* what it said last still counts */
+	(void)pthread_mutex_unlock(&conn->take_lock);
+	die(conn);
+	return NULL;
+}
+
+/* --- submissions ----------------------------------------------------------------------------------- */
+
+uint64_t adp_next_id(struct adp_conn *conn, uint32_t count)
+{
+	return atomic_fetch_add_explicit(&conn->next_id, count, memory_order_relaxed);
+}
+
+void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
+{
+	struct sal_header *header = NULL;
+
+	(void)pthread_mutex_lock(&conn->submit_lock);
+	while (!adp_conn_is_dead(conn)) {
+		header = sal_ring_reserve(&conn->submit, size);
+		if (header)
+			break;
+		sal_doorbell_ring(conn->daemon_bell);
+		nap(); /* the daemon is behind; it never waits for us */
+	}
+	if (!header) {
+		(void)pthread_mutex_unlock(&conn->submit_lock);
+		return NULL;
+	}
+	memset(header, 0, size);
+	header->size = size;
+	header->type = type;
+	return header;
+}
+
+void adp_send(struct adp_conn *conn, bool urgent)
+{
+	if (sal_ring_publish(&conn->submit, urgent))
+		sal_doorbell_ring(conn->daemon_bell);
+	(void)pthread_mutex_unlock(&conn->submit_lock);
+}
+
+/* --- the arena ------------------------------------------------------------------------------------- */
+
+static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
+{
+	struct sal_grow ask = { .bytes = size };
+	struct sal_grown got;
+	int fd = -1;
+	int rc = sal_socket_send(conn->socket, &ask, sizeof(ask), NULL, 0, err);
+
+	if (rc >= 0)
+		rc = sal_socket_receive(conn->socket, &got, sizeof(got), &fd, 1, GROW_TIMEOUT_MS,
+					err);
+	if (rc < 0)
+		return rc;
+	if (got.code != 0 || fd < 0) {
+		if (fd >= 0)
+			(void)close(fd);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+				   "salus: no shared memory for %llu bytes; salusd has a limit for "
+				   "each job (--arena)",
+				   (unsigned long long)size);
+	}
+	return adp_arena_add(conn->arena, fd, got.bytes, err);
+}
+
+int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_range,
+		    struct sal_err *err)
+{
+	int rc = SAL_OK;
+
+	if (adp_arena_try(conn->arena, size, out_range))
+		return SAL_OK;
+	(void)pthread_mutex_lock(&conn->grow_lock);
+	if (!adp_arena_try(conn->arena, size, out_range)) {
+		rc = adp_conn_is_dead(conn) ? sal_err_set(err, SAL_UNAVAILABLE,
+							  "salus: the connection to salusd is lost")
+					    : grow_arena(conn, size, err);
+		if (rc >= 0 && !adp_arena_try(conn->arena, size, out_range))
+			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+					 "salus: shared memory is in pieces");
+	}
+	(void)pthread_mutex_unlock(&conn->grow_lock);
+	return rc;
+}
+
+void adp_range_free(struct adp_conn *conn, const struct adp_range *range)
+{
+	if (range->at)
+		adp_arena_free(conn->arena, &range->place);
+}
+
+/* --- life ------------------------------------------------------------------------------------------ */
+
+static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
+{
+	struct sal_welcome welcome;
+	int fds[4];
+	uint64_t span;
+	int rc = sal_socket_receive(conn->socket, &welcome, sizeof(welcome), fds, 4,
+				    HELLO_TIMEOUT_MS, err);
+
+	if (rc < 0)
+		return rc;
+	welcome.reason[SAL_REASON_BYTES - 1] = '\0';
+	conn->daemon_bell = fds[1];
+	conn->bell = fds[2];
+	if (welcome.magic != SAL_WIRE_MAGIC || welcome.major != SAL_WIRE_MAJOR)
+		rc = sal_err_set(err, SAL_FAILED_PRECONDITION,
+				 "salusd speaks another protocol (%u.%u, ours is %d.%d)",
+				 welcome.major, welcome.minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
+	else if (welcome.code != 0)
+		rc = sal_err_set(err, (enum sal_code)welcome.code, "salusd: %s", welcome.reason);
+	else if (fds[3] < 0 || welcome.fact_bytes > FACTS_MAX ||
+		 (welcome.ring_bytes & (welcome.ring_bytes - 1)) != 0 ||
+		 welcome.ring_bytes < 2 * SAL_RECORD_MAX || welcome.ring_bytes > 1u << 30)
+		rc = sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
+	if (rc >= 0) {
+		span = sal_ring_span(welcome.ring_bytes);
+		conn->ring_bytes = 2 * span;
+		conn->ring_memory = sal_shared_map(fds[0], conn->ring_bytes);
+		if (!conn->ring_memory)
+			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
+	}
+	if (rc >= 0) {
+		sal_ring_init(&conn->submit, conn->ring_memory, welcome.ring_bytes);
+		sal_ring_init(&conn->complete, (char *)conn->ring_memory + span,
+			      welcome.ring_bytes);
+		rc = adp_arena_add(conn->arena, fds[3], welcome.segment_bytes, err);
+		fds[3] = -1;
+	}
+	if (fds[0] >= 0)
+		(void)close(fds[0]);
+	if (fds[3] >= 0)
+		(void)close(fds[3]);
+	if (rc < 0)
+		return rc;
+	conn->fact_size = (size_t)welcome.fact_bytes;
+	conn->facts = malloc(conn->fact_size + 1);
+	if (!conn->facts)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	return sal_socket_receive(conn->socket, conn->facts, conn->fact_size, NULL, 0,
+				  HELLO_TIMEOUT_MS, err);
+}
+
+/* The reader takes no signals: they are the host's. */
+static int start_reader(struct adp_conn *conn, struct sal_err *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&conn->reader, NULL, read_completions, conn);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
+	conn->has_reader = true;
+	return SAL_OK;
+}
+
+static struct adp_conn *conn_create(void)
+{
+	struct adp_conn *conn = calloc(1, sizeof(*conn));
+
+	if (!conn)
+		return NULL;
+	atomic_init(&conn->refs, 1);
+	atomic_init(&conn->next_id, 1);
+	conn->socket = conn->daemon_bell = conn->bell = -1;
+	(void)pthread_mutex_init(&conn->submit_lock, NULL);
+	(void)pthread_mutex_init(&conn->take_lock, NULL);
+	(void)pthread_mutex_init(&conn->request_lock, NULL);
+	(void)pthread_mutex_init(&conn->grow_lock, NULL);
+	conn->arena = adp_arena_create();
+	conn->record = aligned_alloc(64, SAL_RECORD_MAX);
+	(void)pthread_once(&guard.once, watch_forks);
+	(void)pthread_mutex_lock(&guard.lock);
+	LIST_INSERT_HEAD(&guard.all, conn, link);
+	(void)pthread_mutex_unlock(&guard.lock);
+	return conn;
+}
+
+int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_conn **out_conn,
+		  struct sal_err *err)
+{
+	struct adp_conn *conn = conn_create();
+	int rc;
+
+	*out_conn = NULL;
+	if (!conn || !conn->arena || !conn->record) {
+		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+		goto fail;
+	}
+	rc = sal_socket_connect(path, err);
+	if (rc < 0)
+		goto fail;
+	conn->socket = rc;
+	rc = sal_socket_send(conn->socket, hello, sizeof(*hello), NULL, 0, err);
+	if (rc < 0)
+		goto fail;
+	rc = receive_welcome(conn, err);
+	if (rc < 0)
+		goto fail;
+	rc = start_reader(conn, err);
+	if (rc < 0)
+		goto fail;
+	*out_conn = conn;
+	return SAL_OK;
+fail:
+	if (conn)
+		adp_conn_close(conn);
+	return rc;
+}
+
+struct sal_text adp_conn_facts(struct adp_conn *conn)
+{
+	return (struct sal_text){ conn->facts, conn->fact_size };
+}
+
+struct adp_conn *adp_conn_ref(struct adp_conn *conn)
+{
+	(void)atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
+	return conn;
+}
+
+void adp_conn_unref(struct adp_conn *conn)
+{
+	if (atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	(void)pthread_mutex_lock(&guard.lock);
+	LIST_REMOVE(conn, link);
+	(void)pthread_mutex_unlock(&guard.lock);
+	if (!conn->forked) {
+		close_fd(conn->socket);
+		close_fd(conn->daemon_bell);
+		close_fd(conn->bell);
+	}
+	if (conn->ring_memory)
+		(void)munmap(conn->ring_memory, (size_t)conn->ring_bytes);
+	adp_arena_destroy(conn->arena);
+	free(conn->record);
+	free(conn->requests);
+	free(conn->facts);
+	free(conn);
+}
+
+void adp_conn_close(struct adp_conn *conn)
+{
+	if (conn->has_reader && !conn->forked) {
+		hang_up(conn->socket); /* the reader sees the end and answers all */
+		(void)pthread_join(conn->reader, NULL);
+	}
+	atomic_store(&conn->dead, true);
+	adp_conn_unref(conn);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * execute - one iteration: a record goes out, buffers that will be come back.
+ *
+ * Nothing waits. The outputs and the completion event share one promise, kept when the daemon says so.
+ * Arguments whose memory an output takes over are gone at once, as JAX expects.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void on_executed(void *ctx, const struct adp_answer *answer)
+{
+	struct adp_promise *promise = ctx;
+
+	adp_promise_keep(promise, answer->code, answer->text);
+	adp_promise_unref(promise);
+}
+
+static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	size_t i;
+
+	if (args->num_devices != 1)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu devices asked for, there is one",
+				 args->num_devices);
+	if (args->num_args > SAL_ARGS_MAX)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu arguments, the most are %d",
+				 args->num_args, SAL_ARGS_MAX);
+	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
+		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
+	if (atomic_load(&args->executable->program->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
+	for (i = 0; i < args->num_args; i++)
+		if (atomic_load(&args->argument_lists[0][i]->deleted))
+			return adp_error(SAL_INVALID_ARGUMENT,
+					 "Invalid buffer passed to Execute() as argument %zu: "
+					 "Buffer has been deleted or donated.",
+					 i);
+	return NULL;
+}
+
+static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
+{
+	size_t i;
+
+	for (i = 0; i < options->num_non_donatable_input_indices; i++)
+		if (options->non_donatable_input_indices[i] == (int64_t)arg)
+			return true;
+	return false;
+}
+
+/* Arguments the program takes over are deleted from now on. The daemon forgets them by itself. */
+static void donate(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	const struct sal_program_facts *facts = args->executable->program->facts;
+	size_t i;
+
+	for (i = 0; i < facts->donated_count; i++) {
+		uint32_t arg = facts->donated[i];
+
+		if (arg < args->num_args && !is_kept(args->options, arg))
+			(void)adp_buffer_forget(args->argument_lists[0][arg]);
+	}
+}
+
+static void drop_outputs(PJRT_Buffer **outputs, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		(void)adp_buffer_forget(outputs[i]); /* the daemon never heard of it */
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = outputs[i] });
+		outputs[i] = NULL;
+	}
+}
+
+static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promise *promise,
+			 PJRT_Buffer **outputs)
+{
+	size_t i;
+
+	for (i = 0; i < p->facts->output_count; i++) {
+		const struct sal_output_facts *o = &p->facts->outputs[i];
+		struct adp_shape shape = { (PJRT_Buffer_Type)o->type, o->rank, o->dims,
+					   adp_memory_of_kind(p->client, o->memory_kind) };
+
+		outputs[i] =
+			adp_buffer_create(p->client, first + i, &shape, adp_promise_ref(promise));
+		if (!outputs[i]) {
+			drop_outputs(outputs, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t request,
+				uint64_t first)
+{
+	struct adp_program *p = args->executable->program;
+	const PJRT_ExecuteOptions *options = args->options;
+	size_t i, keep = 0, n = args->num_args;
+	struct sal_msg_execute *m;
+	uint64_t *ids;
+	uint32_t *kept;
+
+	for (i = 0; i < options->num_non_donatable_input_indices; i++)
+		keep += options->non_donatable_input_indices[i] >= 0 &&
+			options->non_donatable_input_indices[i] < (int64_t)n;
+	m = adp_reserve(p->conn, SAL_MSG_EXECUTE,
+			sal_record_size(sizeof(*m), n * sizeof(*ids) + keep * sizeof(*kept)));
+	if (!m)
+		return adp_unavailable(p->conn);
+	m->request = request;
+	m->program = p->id;
+	m->first_output = first;
+	m->output_count = (uint32_t)p->facts->output_count;
+	m->arg_count = (uint32_t)n;
+	m->keep_count = (uint32_t)keep;
+	ids = (uint64_t *)(m + 1);
+	for (i = 0; i < n; i++)
+		ids[i] = args->argument_lists[0][i]->id;
+	kept = (uint32_t *)(ids + n);
+	for (i = 0; i < options->num_non_donatable_input_indices; i++)
+		if (options->non_donatable_input_indices[i] >= 0 &&
+		    options->non_donatable_input_indices[i] < (int64_t)n)
+			*kept++ = (uint32_t)options->non_donatable_input_indices[i];
+	adp_send(p->conn, true);
+	return NULL;
+}
+
+PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+	struct adp_program *p = args->executable->program;
+	uint32_t outputs = (uint32_t)p->facts->output_count;
+	struct adp_promise *promise;
+	PJRT_Error *error = check_args(args);
+	uint64_t request, first;
+
+	if (error)
+		return error;
+	promise = adp_promise_create(p->conn);
+	if (!promise)
+		return adp_out_of_memory();
+	first = adp_next_id(p->conn, outputs);
+	if (!make_outputs(p, first, promise, args->output_lists[0])) {
+		adp_promise_unref(promise);
+		return adp_out_of_memory();
+	}
+	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
+	error = request ? send_execute(args, request, first) : adp_out_of_memory();
+	if (!error && args->device_complete_events) {
+		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
+		if (!args->device_complete_events[0])
+			error = adp_out_of_memory();
+		request = 0; /* it was sent: the answer will come */
+	}
+	if (error) {
+		if (request) {
+			adp_request_drop(p->conn, request);
+			adp_promise_unref(promise);
+		}
+		drop_outputs(args->output_lists[0], outputs);
+		adp_promise_unref(promise);
+		return error;
+	}
+	donate(args);
+	adp_promise_unref(promise);
+	return NULL;
+}
+
+/* A bag for data of custom calls; there is none yet that could use it. */
+struct PJRT_ExecuteContext {
+	char unused;
+};
+
+PJRT_Error *adp_ExecuteContext_Create(PJRT_ExecuteContext_Create_Args *args)
+{
+	args->context = calloc(1, sizeof(*args->context));
+	return args->context ? NULL : adp_out_of_memory();
+}
+
+PJRT_Error *adp_ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args *args)
+{
+	free(args->context);
+	return NULL;
+}

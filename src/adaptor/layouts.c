@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layouts - the Layouts extension: everything is dense and row-major, or as the compiler said.
+ *
+ * The extension's header is in no wheel, so its ABI is declared here under names of our own: a base, then the
+ * functions in this order. A layout is handed out as an object; its bytes are XLA's text for it.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A layout: its serialised bytes follow. */
+struct layout {
+	size_t size;
+	bool shared; /* belongs to a program: not to be freed */
+	char bytes[];
+};
+
+struct destroy_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	struct layout *layout;
+};
+
+struct serialize_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	struct layout *layout;
+	const char *bytes; /* out */
+	size_t size; /* out */
+	void *backing; /* out */
+	void (*delete_backing)(void *backing); /* out */
+};
+
+struct client_default_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Client *client;
+	PJRT_Buffer_Type type;
+	const int64_t *dims;
+	size_t rank;
+	struct layout *layout; /* out */
+};
+
+struct buffer_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Buffer *buffer;
+	struct layout *layout; /* out */
+};
+
+struct topology_default_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_TopologyDescription *topology;
+	PJRT_Buffer_Type type;
+	const int64_t *dims;
+	size_t rank;
+	struct layout *layout; /* out */
+};
+
+struct outputs_args {
+	size_t struct_size;
+	PJRT_Extension_Base *extension_start;
+	PJRT_Executable *executable;
+	size_t count; /* out */
+	struct layout **layouts; /* out */
+};
+
+struct extension {
+	PJRT_Extension_Base base;
+	PJRT_Error *(*destroy)(struct destroy_args *args);
+	PJRT_Error *(*serialize)(struct serialize_args *args);
+	PJRT_Error *(*client_default)(struct client_default_args *args);
+	PJRT_Error *(*of_buffer)(struct buffer_args *args);
+	PJRT_Error *(*topology_default)(struct topology_default_args *args);
+	PJRT_Error *(*of_outputs)(struct outputs_args *args);
+};
+
+/* Bits of an element if that is less than a byte; 0: whole bytes. */
+static unsigned sub_byte_bits(PJRT_Buffer_Type type)
+{
+	switch ((int)type) {
+	case PJRT_Buffer_Type_S4:
+	case PJRT_Buffer_Type_U4:
+	case PJRT_Buffer_Type_F4E2M1FN:
+		return 4;
+	case PJRT_Buffer_Type_S2:
+	case PJRT_Buffer_Type_U2:
+		return 2;
+	default:
+		return 0;
+	}
+}
+
+/* Row-major, as XLA writes a layout: {1,0}, with E(4) for elements of four bits. */
+static struct layout *row_major(PJRT_Buffer_Type type, size_t rank)
+{
+	size_t room = rank * 4 + 16, n = 0, i;
+	struct layout *l = calloc(1, sizeof(*l) + room);
+
+	if (!l)
+		return NULL;
+	l->bytes[n++] = '{';
+	for (i = rank; i-- > 0;)
+		n += (size_t)snprintf(l->bytes + n, room - n, i ? "%zu," : "%zu", i);
+	if (sub_byte_bits(type))
+		n += (size_t)snprintf(l->bytes + n, room - n, ":E(%u)", sub_byte_bits(type));
+	l->bytes[n++] = '}';
+	l->size = n;
+	return l;
+}
+
+static PJRT_Error *layouts_destroy(struct destroy_args *args)
+{
+	if (args->layout && !args->layout->shared)
+		free(args->layout);
+	return NULL;
+}
+
+static void keep(void *backing)
+{
+	(void)backing; /* the bytes are the layout's */
+}
+
+static PJRT_Error *layouts_serialize(struct serialize_args *args)
+{
+	args->bytes = args->layout->bytes;
+	args->size = args->layout->size;
+	args->backing = NULL;
+	args->delete_backing = keep;
+	return NULL;
+}
+
+static PJRT_Error *layouts_client_default(struct client_default_args *args)
+{
+	args->layout = row_major(args->type, args->rank);
+	return args->layout ? NULL : adp_out_of_memory();
+}
+
+static PJRT_Error *layouts_of_buffer(struct buffer_args *args)
+{
+	args->layout = row_major(args->buffer->type, args->buffer->rank);
+	return args->layout ? NULL : adp_out_of_memory();
+}
+
+static PJRT_Error *layouts_topology_default(struct topology_default_args *args)
+{
+	args->layout = row_major(args->type, args->rank);
+	return args->layout ? NULL : adp_out_of_memory();
+}
+
+/* As the compiler chose, or row-major if it did not tell. */
+static struct layout *of_output(const struct sal_output_facts *o)
+{
+	struct layout *l;
+
+	if (o->layout.size == 0)
+		return row_major((PJRT_Buffer_Type)o->type, o->rank);
+	l = calloc(1, sizeof(*l) + o->layout.size);
+	if (l) {
+		l->size = o->layout.size;
+		memcpy(l->bytes, o->layout.at, l->size);
+	}
+	return l;
+}
+
+/* Made once for each program, and gone with it. */
+static PJRT_Error *layouts_of_outputs(struct outputs_args *args)
+{
+	struct adp_program *p = args->executable->program;
+	size_t i, n = p->facts->output_count;
+
+	(void)pthread_mutex_lock(&p->layout_lock);
+	if (!p->layouts)
+		p->layouts = calloc(n + 1, sizeof(*p->layouts));
+	for (i = 0; p->layouts && i < n; i++) {
+		struct layout *l = p->layouts[i] ? p->layouts[i] : of_output(&p->facts->outputs[i]);
+
+		if (!l)
+			break;
+		l->shared = true;
+		p->layouts[i] = l;
+	}
+	args->count = n;
+	args->layouts = (struct layout **)p->layouts;
+	(void)pthread_mutex_unlock(&p->layout_lock);
+	return p->layouts && i == n ? NULL : adp_out_of_memory();
+}
+
+static const struct extension layouts = {
+	.base = {
+		.struct_size = sizeof(struct extension),
+		.type = PJRT_Extension_Type_Layouts,
+	},
+	.destroy = layouts_destroy,
+	.serialize = layouts_serialize,
+	.client_default = layouts_client_default,
+	.of_buffer = layouts_of_buffer,
+	.topology_default = layouts_topology_default,
+	.of_outputs = layouts_of_outputs,
+};
+
+PJRT_Extension_Base *const adp_extensions = (PJRT_Extension_Base *)&layouts.base;

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * promise - something that will be so, and the events that are views of it.
+ *
+ * An event may be destroyed before it fires, while it fires, and by the very callback that it calls: the
+ * callbacks belong to the promise, which lives until whoever keeps it has let go.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct callback {
+	PJRT_Event_OnReadyCallback call;
+	void *arg;
+	struct callback *next;
+};
+
+struct adp_promise {
+	_Atomic int refs;
+	_Atomic bool kept;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct adp_conn *conn; /* owned reference, or NULL */
+	int code;
+	char *message; /* owned; NULL: none */
+	struct callback *first, **last;
+};
+
+struct PJRT_Event {
+	struct adp_promise *promise; /* owned reference */
+	bool waited_for; /* who registers a callback is going to wait for it */
+};
+
+struct adp_promise *adp_promise_create(struct adp_conn *conn)
+{
+	struct adp_promise *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	atomic_init(&p->refs, 1);
+	(void)pthread_mutex_init(&p->lock, NULL);
+	(void)pthread_cond_init(&p->changed, NULL);
+	p->conn = conn ? adp_conn_ref(conn) : NULL;
+	p->last = &p->first;
+	return p;
+}
+
+struct adp_promise *adp_promise_ref(struct adp_promise *p)
+{
+	(void)atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+	return p;
+}
+
+void adp_promise_unref(struct adp_promise *p)
+{
+	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	while (p->first) { /* nobody can keep it any more */
+		struct callback *c = p->first;
+
+		p->first = c->next;
+		free(c);
+	}
+	(void)pthread_cond_destroy(&p->changed);
+	(void)pthread_mutex_destroy(&p->lock);
+	free(p->message);
+	if (p->conn)
+		adp_conn_unref(p->conn);
+	free(p);
+}
+
+PJRT_Error *adp_promise_error(struct adp_promise *p)
+{
+	return adp_error(p->code, "%s", p->message ? p->message : sal_code_name(p->code));
+}
+
+void adp_promise_keep(struct adp_promise *p, int code, const char *message)
+{
+	struct callback *c;
+
+	(void)pthread_mutex_lock(&p->lock);
+	if (atomic_load_explicit(&p->kept, memory_order_relaxed)) {
+		(void)pthread_mutex_unlock(&p->lock);
+		return;
+	}
+	p->code = code;
+	p->message = code && message ? strdup(message) : NULL;
+	atomic_store_explicit(&p->kept, true, memory_order_release);
+	c = p->first;
+	p->first = NULL;
+	p->last = &p->first;
+	(void)pthread_cond_broadcast(&p->changed);
+	(void)pthread_mutex_unlock(&p->lock);
+	while (c) {
+		struct callback *next = c->next;
+
+		c->call(adp_promise_error(p), c->arg);
+		free(c);
+		c = next;
+	}
+}
+
+bool adp_promise_is_kept(struct adp_promise *p)
+{
+	return atomic_load_explicit(&p->kept, memory_order_acquire);
+}
+
+void adp_promise_poll(struct adp_promise *p)
+{
+	if (p->conn && !adp_promise_is_kept(p))
+		adp_conn_poll_for(p->conn, &p->kept);
+}
+
+int adp_promise_wait(struct adp_promise *p)
+{
+	adp_promise_poll(p);
+	(void)pthread_mutex_lock(&p->lock);
+	while (!adp_promise_is_kept(p))
+		(void)pthread_cond_wait(&p->changed, &p->lock);
+	(void)pthread_mutex_unlock(&p->lock);
+	return p->code;
+}
+
+PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for)
+{
+	PJRT_Event *event = malloc(sizeof(*event));
+
+	if (!event) {
+		adp_promise_unref(take_promise);
+		return NULL;
+	}
+	event->promise = take_promise;
+	event->waited_for = waited_for;
+	return event;
+}
+
+PJRT_Error *adp_Event_Destroy(PJRT_Event_Destroy_Args *args)
+{
+	if (args->event) {
+		adp_promise_unref(args->event->promise);
+		free(args->event);
+	}
+	return NULL;
+}
+
+PJRT_Error *adp_Event_IsReady(PJRT_Event_IsReady_Args *args)
+{
+	adp_promise_poll(args->event->promise);
+	args->is_ready = adp_promise_is_kept(args->event->promise);
+	return NULL;
+}
+
+PJRT_Error *adp_Event_Error(PJRT_Event_Error_Args *args)
+{
+	if (!adp_promise_is_kept(args->event->promise))
+		return adp_error(SAL_FAILED_PRECONDITION, "salus: the event is not ready yet");
+	return adp_promise_error(args->event->promise);
+}
+
+PJRT_Error *adp_Event_Await(PJRT_Event_Await_Args *args)
+{
+	(void)adp_promise_wait(args->event->promise);
+	return adp_promise_error(args->event->promise);
+}
+
+PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
+{
+	/* The callback may destroy the event, and with it the last reference we know of. */
+	struct adp_promise *p = adp_promise_ref(args->event->promise);
+	struct callback *c = NULL;
+
+	if (args->event->waited_for)
+		adp_promise_poll(p);
+	if (!adp_promise_is_kept(p)) {
+		c = malloc(sizeof(*c));
+		if (!c) {
+			adp_promise_unref(p);
+			return adp_out_of_memory();
+		}
+		*c = (struct callback){ args->callback, args->user_arg, NULL };
+	}
+	(void)pthread_mutex_lock(&p->lock);
+	if (c && !adp_promise_is_kept(p)) {
+		*p->last = c;
+		p->last = &c->next;
+		c = NULL;
+		(void)pthread_mutex_unlock(&p->lock);
+	} else {
+		(void)pthread_mutex_unlock(&p->lock);
+		free(c);
+		args->callback(adp_promise_error(p), args->user_arg);
+	}
+	adp_promise_unref(p);
+	return NULL;
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * transfer - bytes to the device and back.
+ *
+ * Uploads are copied once, into the arena, inside the call: the caller may have its memory back at once, and
+ * the vendor uses the arena's bytes in place. Small ones ride in the record. Downloads come back the same two
+ * ways and are copied to where they were asked for by whoever takes the completion.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- up ---------------------------------------------------------------------------------------------- */
+
+struct host_array {
+	const char *data;
+	size_t element;
+	size_t rank;
+	const int64_t *dims;
+	const int64_t *strides; /* in bytes; NULL: dense, row-major */
+};
+
+static bool is_dense(const struct host_array *a)
+{
+	int64_t expected = (int64_t)a->element;
+	size_t i;
+
+	if (!a->strides)
+		return true;
+	for (i = a->rank; i-- > 0;) {
+		if (a->dims[i] == 0)
+			return true;
+		if (a->dims[i] != 1 && a->strides[i] != expected)
+			return false;
+		expected *= a->dims[i];
+	}
+	return true;
+}
+
+/* Copy dimension `d` and below; returns where the next byte goes. */
+static char *gather(const struct host_array *a, size_t d, const char *from, char *to)
+{
+	int64_t i;
+
+	if (d == a->rank) {
+		memcpy(to, from, a->element);
+		return to + a->element;
+	}
+	if (d + 1 == a->rank && a->strides[d] == (int64_t)a->element) {
+		memcpy(to, from, (size_t)a->dims[d] * a->element);
+		return to + (size_t)a->dims[d] * a->element;
+	}
+	for (i = 0; i < a->dims[d]; i++)
+		to = gather(a, d + 1, from + i * a->strides[d], to);
+	return to;
+}
+
+static void copy_in(const struct host_array *a, uint64_t size, void *to)
+{
+	if (size == 0)
+		return;
+	if (is_dense(a))
+		memcpy(to, a->data, (size_t)size);
+	else
+		(void)gather(a, 0, a->data, to);
+}
+
+/* The record; from is NULL for bytes that ride in it. */
+static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct host_array *a,
+			       PJRT_Buffer_Type type, const struct adp_range *from)
+{
+	uint64_t size = adp_host_bytes(type, a->dims, a->rank);
+	size_t dims = a->rank * sizeof(int64_t);
+	struct sal_msg_upload *m =
+		adp_reserve(client->conn, SAL_MSG_UPLOAD,
+			    sal_record_size(sizeof(*m), dims + (from ? 0 : (size_t)size)));
+
+	if (!m)
+		return adp_unavailable(client->conn);
+	m->id = id;
+	m->type = type;
+	m->rank = (uint32_t)a->rank;
+	m->size = size;
+	if (dims)
+		memcpy(m + 1, a->dims, dims);
+	if (from)
+		m->from = from->place;
+	else
+		copy_in(a, size, (char *)(m + 1) + dims);
+	adp_send(client->conn, true);
+	return NULL;
+}
+
+static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
+			  const struct adp_shape *shape, PJRT_Buffer **out_buffer)
+{
+	uint64_t size = adp_host_bytes(shape->type, shape->dims, shape->rank);
+	struct adp_promise *ready;
+	struct adp_range range = { .at = NULL };
+	struct sal_err err = { 0 };
+	PJRT_Error *error;
+	PJRT_Buffer *b;
+
+	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such array: type %d, rank %zu",
+				 (int)shape->type, shape->rank);
+	if (size > SAL_INLINE_MAX) {
+		if (adp_range_alloc(client->conn, size, &range, &err) < 0)
+			return adp_error_from(&err);
+		copy_in(a, size, range.at);
+	}
+	ready = adp_promise_create(NULL);
+	if (ready)
+		adp_promise_keep(ready, 0, NULL);
+	b = ready ? adp_buffer_create(client, adp_next_id(client->conn, 1), shape, ready) : NULL;
+	if (!b) {
+		adp_range_free(client->conn, &range);
+		return adp_out_of_memory();
+	}
+	error = send_upload(client, b->id, a, shape->type, range.at ? &range : NULL);
+	if (error) {
+		adp_range_free(client->conn, &range);
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
+		return error;
+	}
+	*out_buffer = b;
+	return NULL;
+}
+
+static PJRT_Memory *memory_or_default(PJRT_Client *client, PJRT_Memory *memory)
+{
+	return memory ? memory : &client->memories[client->facts->default_memory];
+}
+
+PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args *args)
+{
+	struct host_array a = {
+		.data = args->data,
+		.element = sal_type_bytes(args->type),
+		.rank = args->num_dims,
+		.dims = args->dims,
+		.strides = args->num_byte_strides ? args->byte_strides : NULL,
+	};
+	struct adp_shape shape = { args->type, args->num_dims, args->dims,
+				   memory_or_default(args->client, args->memory) };
+	struct adp_promise *copied = adp_promise_create(NULL);
+	PJRT_Error *error;
+
+	if (!copied)
+		return adp_out_of_memory();
+	error = upload(args->client, &a, &shape, &args->buffer);
+	if (error) {
+		adp_promise_unref(copied);
+		return error;
+	}
+	adp_promise_keep(copied, 0, NULL); /* the bytes are ours now */
+	args->done_with_host_buffer = adp_event_create(copied, false);
+	return args->done_with_host_buffer ? NULL : adp_out_of_memory();
+}
+
+/* Host memory of somebody else's: a copy does, and the owner may have it back at once. */
+PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
+{
+	struct host_array a = {
+		.data = args->device_buffer_ptr,
+		.element = sal_type_bytes(args->element_type),
+		.rank = args->num_dims,
+		.dims = args->dims,
+	};
+	struct adp_shape shape = {
+		args->element_type,
+		args->num_dims,
+		args->dims,
+		memory_or_default(
+			args->client,
+			args->struct_size >=
+					PJRT_STRUCT_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args,
+							 memory)
+				? args->memory
+				: NULL),
+	};
+	PJRT_Error *error = upload(args->client, &a, &shape, &args->buffer);
+
+	if (!error && args->on_delete_callback)
+		args->on_delete_callback(args->device_buffer_ptr, args->on_delete_callback_arg);
+	return error;
+}
+
+PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args)
+{
+	static const char zero[16];
+	static const int64_t still[SAL_RANK_MAX];
+	struct host_array a = {
+		.data = zero,
+		.element = sal_type_bytes(args->shape_element_type),
+		.rank = args->shape_num_dims,
+		.dims = args->shape_dims,
+		.strides = still,
+	};
+	struct adp_shape shape = { args->shape_element_type, args->shape_num_dims, args->shape_dims,
+				   memory_or_default(args->client, args->memory) };
+
+	return upload(args->client, &a, &shape, &args->buffer);
+}
+
+/* --- down -------------------------------------------------------------------------------------------- */
+
+struct download {
+	struct adp_conn *conn; /* owned reference */
+	struct adp_promise *promise; /* owned reference */
+	struct adp_range range;
+	char *dst; /* the caller's, valid until the promise is kept */
+	uint64_t skip, size;
+	struct scatter *scatter; /* owned; NULL: dst is dense and row-major */
+};
+
+/* How dst lies, if not row-major: strides in bytes for each dimension. */
+struct scatter {
+	size_t rank, element;
+	int64_t dims[SAL_RANK_MAX], strides[SAL_RANK_MAX];
+};
+
+static const char *scatter_out(const struct scatter *s, size_t d, const char *from, char *to)
+{
+	int64_t i;
+
+	if (d == s->rank) {
+		memcpy(to, from, s->element);
+		return from + s->element;
+	}
+	for (i = 0; i < s->dims[d]; i++)
+		from = scatter_out(s, d + 1, from, to + i * s->strides[d]);
+	return from;
+}
+
+static void download_free(struct download *d)
+{
+	adp_range_free(d->conn, &d->range);
+	adp_promise_unref(d->promise);
+	adp_conn_unref(d->conn);
+	free(d->scatter);
+	free(d);
+}
+
+static void on_downloaded(void *ctx, const struct adp_answer *answer)
+{
+	struct download *d = ctx;
+	const char *from = d->range.at ? d->range.at : answer->tail;
+	int code = answer->code;
+	const char *text = answer->text;
+
+	if (code == 0 && !d->range.at && answer->tail_size < d->skip + d->size) {
+		code = SAL_DATA_LOSS;
+		text = "salus: salusd sent too few bytes";
+	}
+	if (code == 0 && d->size > 0) {
+		if (d->scatter)
+			(void)scatter_out(d->scatter, 0, from, d->dst);
+		else
+			memcpy(d->dst, from + d->skip, (size_t)d->size);
+	}
+	adp_promise_keep(d->promise, code, text);
+	download_free(d);
+}
+
+/* Ask for `whole` bytes of b, of which d wants a part. Takes d. */
+static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t whole)
+{
+	struct adp_conn *conn = d->conn;
+	struct sal_err err = { 0 };
+	struct sal_msg_download *m;
+	uint64_t request;
+
+	if (whole > SAL_INLINE_MAX && adp_range_alloc(conn, whole, &d->range, &err) < 0) {
+		download_free(d);
+		return adp_error_from(&err);
+	}
+	request = adp_request(conn, on_downloaded, d);
+	m = request ? adp_reserve(conn, SAL_MSG_DOWNLOAD, sizeof(*m)) : NULL;
+	if (!m) {
+		PJRT_Error *error = request ? adp_unavailable(conn) : adp_out_of_memory();
+
+		adp_request_drop(conn, request);
+		download_free(d);
+		return error;
+	}
+	m->request = request;
+	m->id = b->id;
+	m->size = whole;
+	if (d->range.at)
+		m->into = d->range.place;
+	adp_send(conn, true);
+	return NULL;
+}
+
+static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_t whole,
+			    PJRT_Event **out_event)
+{
+	struct adp_conn *conn = b->client->conn;
+	struct download *d;
+	PJRT_Error *error;
+
+	if (atomic_load(&b->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	d = malloc(sizeof(*d));
+	if (!d)
+		return adp_out_of_memory();
+	*d = *what;
+	d->conn = adp_conn_ref(conn);
+	d->promise = adp_promise_create(conn);
+	if (d->promise)
+		*out_event = adp_event_create(adp_promise_ref(d->promise), true);
+	if (!d->promise || !*out_event) {
+		download_free(d);
+		return adp_out_of_memory();
+	}
+	error = send_download(b, d, whole);
+	if (error) {
+		(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = *out_event });
+		*out_event = NULL;
+	}
+	return error;
+}
+
+/* NULL: row-major. Only layouts without tiles can be asked for. */
+static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLayout *layout,
+			       struct scatter **out)
+{
+	struct scatter *s;
+	int64_t stride = (int64_t)sal_type_bytes(b->type);
+	bool same = true;
+	size_t i;
+
+	*out = NULL;
+	if (!layout)
+		return NULL;
+	if (layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled || layout->tiled.num_tiles != 0 ||
+	    layout->tiled.minor_to_major_size != b->rank)
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: PJRT_Buffer_ToHostBuffer with a strided or tiled layout");
+	for (i = 0; i < b->rank; i++)
+		same = same && layout->tiled.minor_to_major[i] == (int64_t)(b->rank - 1 - i);
+	if (same)
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return adp_out_of_memory();
+	s->rank = b->rank;
+	s->element = sal_type_bytes(b->type);
+	for (i = 0; i < b->rank; i++) {
+		int64_t dim = layout->tiled.minor_to_major[i];
+
+		if (dim < 0 || dim >= (int64_t)b->rank) {
+			free(s);
+			return adp_error(SAL_INVALID_ARGUMENT, "salus: no such dimension");
+		}
+		s->dims[dim] = b->dims[dim];
+		s->strides[dim] = stride;
+		stride *= b->dims[dim];
+	}
+	*out = s;
+	return NULL;
+}
+
+PJRT_Error *adp_Buffer_ToHostBuffer(PJRT_Buffer_ToHostBuffer_Args *args)
+{
+	PJRT_Buffer *b = args->src;
+	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
+	struct download what = { .dst = args->dst, .size = size };
+	PJRT_Error *error;
+
+	if (!args->dst) {
+		args->dst_size = (size_t)size;
+		return NULL;
+	}
+	if (args->dst_size < size)
+		return adp_error(SAL_INVALID_ARGUMENT,
+				 "salus: the host buffer has %zu bytes, %llu are needed",
+				 args->dst_size, (unsigned long long)size);
+	error = read_layout(b, args->host_layout, &what.scatter);
+	if (error)
+		return error;
+	return download(b, &what, size, &args->event);
+}
+
+PJRT_Error *adp_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args)
+{
+	PJRT_Buffer *b = args->buffer;
+	uint64_t whole = adp_host_bytes(b->type, b->dims, b->rank);
+	struct download what = {
+		.dst = args->dst,
+		.skip = (uint64_t)args->offset,
+		.size = (uint64_t)args->transfer_size,
+	};
+
+	if (args->offset < 0 || args->transfer_size < 0 || what.skip > whole ||
+	    what.size > whole - what.skip)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: bytes outside of the buffer");
+	if (whole != b->bytes)
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: PJRT_Buffer_CopyRawToHost of a type smaller than a byte");
+	return download(b, &what, whole, &args->event);
+}

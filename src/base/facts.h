@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * facts - what is known about a device and about a compiled program, as plain data.
+ *
+ * Nothing here owns memory: every pointer is borrowed from whoever made the facts, be it the vendor's
+ * plugin or the bytes they were read from. The daemon learns them once and sends them along, so that a
+ * client can answer questions about them without asking.
+ */
+#ifndef SAL_BASE_FACTS_H
+#define SAL_BASE_FACTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that need not end in NUL. */
+struct sal_text {
+	const char *at;
+	size_t size;
+};
+
+/* Values as PJRT_NamedValue_Type numbers them. */
+enum sal_value_kind {
+	SAL_VALUE_TEXT = 0,
+	SAL_VALUE_INT = 1,
+	SAL_VALUE_INTS = 2,
+	SAL_VALUE_FLOAT = 3,
+	SAL_VALUE_BOOL = 4,
+};
+
+struct sal_value {
+	struct sal_text name;
+	enum sal_value_kind kind;
+	struct sal_text text;	/* SAL_VALUE_TEXT */
+	int64_t number;		/* SAL_VALUE_INT, SAL_VALUE_BOOL */
+	const int64_t *numbers; /* SAL_VALUE_INTS */
+	size_t number_count;
+	float real; /* SAL_VALUE_FLOAT */
+};
+
+struct sal_values {
+	const struct sal_value *at;
+	size_t count;
+};
+
+struct sal_memory_facts {
+	int32_t id;
+	int32_t kind_id;
+	struct sal_text kind, debug_string, to_string;
+};
+
+/* One device and the memories it can address. */
+struct sal_device_facts {
+	struct sal_text platform_name, platform_version;
+	struct sal_values plugin_attributes;
+	struct sal_values topology_attributes;
+	struct sal_text topology; /* serialised; empty if the vendor cannot */
+	int32_t device_id, process_index, local_hardware_id;
+	struct sal_text kind, debug_string, to_string;
+	struct sal_values device_attributes;
+	const struct sal_memory_facts *memories;
+	size_t memory_count;
+	size_t default_memory; /* index in memories */
+};
+
+/* Device and host bytes of a program, as PJRT_Executable_GetCompiledMemoryStats gives them. */
+struct sal_program_memory {
+	int64_t generated_code, argument, output, alias, temp;
+	int64_t host_generated_code, host_argument, host_output, host_alias, host_temp;
+	int64_t peak;
+};
+
+struct sal_output_facts {
+	int32_t type; /* PJRT_Buffer_Type */
+	uint32_t rank;
+	const int64_t *dims;
+	struct sal_text memory_kind;
+	struct sal_text layout; /* serialised as by the Layouts extension; empty: unknown */
+	uint64_t bytes;		/* on the device */
+};
+
+struct sal_program_facts {
+	struct sal_text name, fingerprint;
+	uint32_t replicas, partitions;
+	int64_t code_bytes;
+	const struct sal_output_facts *outputs;
+	size_t output_count;
+	const uint32_t *donated; /* parameters whose memory an output takes over, ascending */
+	size_t donated_count;
+	struct sal_program_memory memory;
+	struct sal_values costs;
+	struct sal_text device_assignment; /* serialised; may be empty */
+};
+
+/* Bytes of one element; sub-byte types count as stored on the host, one byte each. 0: unknown type. */
+size_t sal_type_bytes(int32_t type);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/ask.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/admin.h"
+#include "cli/cli.h"
+#include "link/paths.h"
+
+/* The code of a name as sal_code_name gives it. */
+static enum sal_code code_named(const char *name)
+{
+	int code;
+
+	for (code = SAL_CANCELLED; code <= SAL_UNAUTHENTICATED; code++)
+		if (strcmp(sal_code_name(code), name) == 0)
+			return (enum sal_code)code;
+	return SAL_UNKNOWN;
+}
+
+int cli_refusal(json_t **reply, struct sal_err *err)
+{
+	const char *text = cli_json_text(*reply, "error");
+	int rc;
+
+	if (json_is_true(json_object_get(*reply, "ok")))
+		return SAL_OK;
+	rc = sal_err_set(err, code_named(cli_json_text(*reply, "code")), "%s",
+			 *text ? text : "salusd refuses, and does not say why");
+	json_decref(*reply);
+	*reply = NULL;
+	return rc;
+}
+
+int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
+{
+	if (code == -SAL_UNAVAILABLE && given)
+		(void)sal_err_set(err, SAL_UNAVAILABLE,
+				  "no salusd at %s; SALUS_SOCKET says so: start one there with "
+				  "`salusd --socket`, or unset it",
+				  path);
+	else if (code == -SAL_UNAVAILABLE)
+		(void)sal_err_set(err, SAL_UNAVAILABLE,
+				  "no salusd at %s; `salus run -- CMD` starts one", path);
+	else if (code == -SAL_DEADLINE_EXCEEDED)
+		(void)sal_err_set(err, SAL_DEADLINE_EXCEEDED,
+				  "salusd at %s does not answer; it may hang: its log may tell, "
+				  "ending it lets a new one start",
+				  path);
+	return cli_fail(code == -SAL_PERMISSION_DENIED ? CLI_PERMISSION : CLI_UNREACHABLE, err);
+}
+
+/* What a refusal by the daemon means to a script. */
+static enum cli_exit exit_of(int code)
+{
+	switch (-code) {
+	case SAL_PERMISSION_DENIED:
+	case SAL_UNAUTHENTICATED:
+		return CLI_PERMISSION;
+	case SAL_RESOURCE_EXHAUSTED:
+	case SAL_UNAVAILABLE:
+		return CLI_TRY_LATER;
+	default:
+		return CLI_FAILED;
+	}
+}
+
+/* Where to ask. A directory that is not there yet is fine: then nobody listens in it. */
+static int find_socket(char *out, size_t size, bool *out_given, struct sal_err *err)
+{
+	char dir[SAL_PATH_BYTES];
+	int rc = sal_path_socket(out, size, out_given, err);
+
+	if (rc < 0 || *out_given)
+		return rc;
+	rc = sal_path_runtime_dir(dir, sizeof(dir), err);
+	if (rc >= 0)
+		rc = sal_path_check_private(dir, err);
+	return rc == -SAL_NOT_FOUND ? SAL_OK : rc;
+}
+
+int cli_ask(json_t *take_request, json_t **out_reply)
+{
+	char path[SAL_PATH_BYTES];
+	struct sal_err err = { 0 };
+	bool given = false;
+	int rc;
+
+	*out_reply = NULL;
+	rc = find_socket(path, sizeof(path), &given, &err);
+	if (rc < 0) {
+		json_decref(take_request);
+		return cli_fail(CLI_PERMISSION, &err);
+	}
+	rc = cli_admin_ask(path, take_request, CLI_ANSWER_MS, out_reply, &err);
+	json_decref(take_request);
+	if (rc < 0)
+		return cli_unreachable(path, given, rc, &err);
+	rc = cli_refusal(out_reply, &err);
+	return rc < 0 ? cli_fail(exit_of(rc), &err) : CLI_OK;
+}
+
+int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json)
+{
+	int i;
+
+	*out_json = false;
+	for (i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--json") != 0)
+			return cli_usage_error(command, "what is \"%s\"?", argv[i]);
+		*out_json = true;
+	}
+	return CLI_OK;
+}
+
+const char *cli_json_text(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
+uint64_t cli_seconds_to_ns(double seconds)
+{
+	return seconds > 0 && seconds < 9e9 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+int cli_json_print(const json_t *object)
+{
+	(void)json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+	(void)putchar('\n');
+	return cli_flush();
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ask - what the commands that talk to salusd have in common: whom to ask, what to tell the user if
+ * that fails, what to exit with.
+ */
+#ifndef SAL_CLI_ASK_H
+#define SAL_CLI_ASK_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct cli_command;
+
+/*
+ * Asks the daemon that SALUS_SOCKET names, or the one in the usual place, and says on stderr what went
+ * wrong and what to do. Takes the request. Returns an exit code; on CLI_OK the caller owns *out_reply.
+ */
+int cli_ask(json_t *take_request, json_t **out_reply);
+
+/* For a command that takes `--json` and nothing else; returns an exit code. */
+int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json);
+
+/* If *reply is not "ok": frees it, sets it to NULL, and fails with the daemon's code and sentence. */
+int cli_refusal(json_t **reply, struct sal_err *err);
+
+/* Says on stderr why cli_admin_ask(path) failed with code, and what to do; returns an exit code. */
+int cli_unreachable(const char *path, bool given, int code, struct sal_err *err);
+
+/* A text in an object, or "" if there is none of that name. */
+const char *cli_json_text(const json_t *object, const char *key);
+
+/* Seconds as the daemon gives them; 0 for what cannot be a time. */
+uint64_t cli_seconds_to_ns(double seconds);
+
+/* An object as `--json` shows it, in the daemon's order. Returns an exit code. */
+int cli_json_print(const json_t *object);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd_ping - `salus ping`: is there a salusd, and which.
+ */
+#include <stdio.h>
+
+#include "base/units.h"
+#include "cli/ask.h"
+#include "cli/cli.h"
+
+static int print_ping(const json_t *reply)
+{
+	double uptime_s = json_number_value(json_object_get(reply, "uptime_s"));
+	const char *log = cli_json_text(reply, "log");
+	char up[SAL_UNITS_TEXT];
+
+	(void)printf("salusd %s: pid %lld, platform %s, policy %s, up %s\n",
+		     cli_json_text(reply, "version"),
+		     (long long)json_integer_value(json_object_get(reply, "pid")),
+		     cli_json_text(reply, "platform"), cli_json_text(reply, "policy"),
+		     sal_duration_format(cli_seconds_to_ns(uptime_s), up, sizeof(up)));
+	if (*log)
+		(void)printf("log: %s\n", log);
+	return cli_flush();
+}
+
+static int run_ping(int argc, char **argv)
+{
+	json_t *reply;
+	bool json;
+	int rc = cli_parse_json_flag(&cli_cmd_ping, argc, argv, &json);
+
+	if (rc == CLI_OK)
+		rc = cli_ask(json_pack("{s:s}", "op", "ping"), &reply);
+	if (rc != CLI_OK)
+		return rc;
+	rc = json ? cli_json_print(reply) : print_ping(reply);
+	json_decref(reply);
+	return rc;
+}
+
+const struct cli_command cli_cmd_ping = {
+	.name = "ping",
+	.summary = "is there a salusd, and which",
+	.usage = "[--json]\n"
+		 "\n"
+		 "Exits with 69 if no salusd answers within 5 s.\n",
+	.run = run_ping,
+};

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * deadline - a moment on the monotonic clock, in milliseconds, by which something must be done.
+ */
+#ifndef SAL_CLI_DEADLINE_H
+#define SAL_CLI_DEADLINE_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline int64_t cli_deadline_in(int64_t wait_ms)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + wait_ms;
+}
+
+/* Never negative; 0 is too late. */
+static inline int cli_deadline_left_ms(int64_t deadline_ms)
+{
+	int64_t left = deadline_ms - cli_deadline_in(0);
+
+	return left > 0 ? (int)left : 0;
+}
+
+/* Between two looks at a condition. */
+static inline void cli_sleep_ms(int64_t wait_ms)
+{
+	struct timespec wait = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 };
+
+	(void)nanosleep(&wait, NULL);
+}
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * log_tail - the end of a log file, for somebody who wonders why a daemon did not start.
+ */
+#ifndef SAL_CLI_LOG_TAIL_H
+#define SAL_CLI_LOG_TAIL_H
+
+#include <stdio.h>
+#include <sys/types.h>
+
+/* Prints where the log is and its last lines, but none from before that offset. */
+void cli_log_tail(FILE *out, const char *path, off_t from);
+
+#endif

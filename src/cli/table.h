@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * table - aligned columns for people.
+ *
+ * Cells may hold what others chose, such as a job's name: what a terminal would obey instead of show
+ * becomes "?", and columns line up by what is seen, not by bytes.
+ */
+#ifndef SAL_CLI_TABLE_H
+#define SAL_CLI_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define CLI_COLUMNS_MAX 16
+
+struct cli_column {
+	const char *title;
+	bool right; /* numbers */
+	size_t cells_max; /* of the terminal; longer texts are cut. 0: no limit */
+};
+
+struct cli_table {
+	const struct cli_column *columns; /* borrowed */
+	size_t column_count;
+	size_t widths[CLI_COLUMNS_MAX]; /* of the widest text so far */
+	char **texts; /* owned, row by row */
+	size_t count, room;
+	bool failed; /* out of memory */
+};
+
+void cli_table_init(struct cli_table *table, const struct cli_column *columns, size_t count);
+void cli_table_fini(struct cli_table *table);
+
+/* The next text, from left to right and top to bottom. It is copied. */
+void cli_table_add(struct cli_table *table, const char *text);
+
+/* False if a text was lost for lack of memory; then nothing is printed. */
+bool cli_table_print(const struct cli_table *table, FILE *out);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk - compiled programs in a directory: one sealed file for each, named by its key.
+ *
+ * A file is whole or not there (written aside, synced, renamed). What is cut, damaged, not sealed by this
+ * user or not what its name says is removed when met. Files stay until the directory exceeds its bound;
+ * then those go that were not used for longest. Several daemons may share a directory.
+ *
+ * Nothing here is an error to anybody: a disk that is full or gone only costs compilations.
+ *
+ * Threads: any, at the same time; a disk does not change once open. Calls block on the file system.
+ */
+#ifndef SAL_COMPILE_DISK_H
+#define SAL_COMPILE_DISK_H
+
+#include "compile/seal.h"
+
+struct sal_disk {
+	int dir_fd;
+	uint64_t limit_bytes;
+	struct sal_seal seal;
+};
+
+/* Makes the directory, with those above it, for the user alone. */
+int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
+		  struct sal_text platform_version, struct sal_err *err);
+/* Accepts a disk that did not open (dir_fd -1). */
+void sal_disk_close(struct sal_disk *disk);
+
+/* A new image, owned by the caller, or NULL. */
+struct sal_image *sal_disk_read(const struct sal_disk *disk,
+				const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
+
+/* Then removes what exceeds the bound. Fails if nothing was kept. */
+int sal_disk_write(const struct sal_disk *disk, struct sal_image *image);
+
+#endif

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * salus-compile - compiles programs for salusd, in a process of its own, so that it may crash.
+ *
+ * Questions come on standard input, answers go to standard output, one after the other, as frame.h says. The
+ * vendor's plugin may print what it likes: the two are moved away before it is loaded, and what it prints to
+ * standard output is lost. Standard error is the log.
+ *
+ * It ends when its input ends, at once, even in the middle of a compilation: a second thread does nothing but
+ * watch for that. (A death signal would come when the thread that started us ends, not the daemon.)
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "compile/frame.h"
+#include "device/device.h"
+#include "wire/facts.h"
+
+#define EXIT_USAGE 64
+
+struct worker {
+	const struct sal_device_ops *ops;
+	struct sal_device *device; /* owned */
+	struct sal_stream *stream; /* owned */
+	const char *plugin;
+	int in, out;
+};
+
+struct answer {
+	struct sal_frame frame;
+	const void *parts[SAL_FRAME_PARTS];
+};
+
+/* --- frames ------------------------------------------------------------------------------------- */
+
+static bool read_all(int fd, void *to, size_t size)
+{
+	char *at = to;
+
+	while (size > 0) {
+		ssize_t n = read(fd, at, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		at += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+static bool write_all(int fd, const void *from, size_t size)
+{
+	const char *at = from;
+
+	while (size > 0) {
+		ssize_t n = write(fd, at, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return false;
+		at += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+static bool send_answer(const struct worker *w, const struct answer *a)
+{
+	uint8_t head[SAL_FRAME_HEAD_BYTES];
+	bool fine;
+
+	sal_frame_encode(&a->frame, head);
+	fine = write_all(w->out, head, sizeof(head));
+	for (int i = 0; fine && i < SAL_FRAME_PARTS; i++)
+		fine = write_all(w->out, a->parts[i], a->frame.sizes[i]);
+	return fine;
+}
+
+static bool send_error(const struct worker *w, uint64_t id, const struct sal_err *err)
+{
+	struct answer a = { .frame = { .id = id,
+				       .code = err->code ? (uint32_t)err->code : SAL_UNKNOWN,
+				       .sizes = { strlen(err->text) } },
+			    .parts = { err->text } };
+
+	return send_answer(w, &a);
+}
+
+/* --- compilation -------------------------------------------------------------------------------- */
+
+static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled)
+{
+	struct sal_text image = w->ops->compiled_image(compiled);
+	struct sal_text optimized = w->ops->compiled_optimized(compiled);
+	struct sal_err err = { 0 };
+	size_t facts_size = 0;
+	void *facts = sal_program_facts_pack(w->ops->compiled_facts(compiled), &facts_size);
+	struct answer a = { .frame = { .id = id,
+				       .sizes = { facts_size, image.size, optimized.size } },
+			    .parts = { facts, image.at, optimized.at } };
+	bool fine;
+
+	if (!facts)
+		(void)sal_err_set(&err, SAL_RESOURCE_EXHAUSTED, "no memory for a program's facts");
+	else if (sal_frame_bytes(a.frame.sizes) == UINT64_MAX)
+		(void)sal_err_set(&err, SAL_RESOURCE_EXHAUSTED,
+				  "the compiled program is too large: 1 GiB is the limit");
+	fine = err.code ? send_error(w, id, &err) : send_answer(w, &a);
+	free(facts);
+	return fine;
+}
+
+static bool compile(const struct worker *w, const struct sal_frame *f, const char *bytes)
+{
+	struct sal_text format = { bytes, f->sizes[0] };
+	struct sal_text program = { format.at + format.size, f->sizes[1] };
+	struct sal_text options = { program.at + program.size, f->sizes[2] };
+	struct sal_compiled *compiled = NULL;
+	struct sal_err err = { 0 };
+	bool fine;
+
+	if (w->ops->compile(w->stream, format, program, options, &compiled, &err) < 0)
+		return send_error(w, f->id, &err);
+	fine = send_compiled(w, f->id, compiled);
+	w->ops->free_compiled(compiled);
+	return fine;
+}
+
+static int open_device(struct worker *w, struct sal_err *err)
+{
+	struct sal_device_config cfg = { .plugin_path = w->plugin };
+	int rc = SAL_OK;
+
+	if (w->stream)
+		return SAL_OK;
+	if (!w->device)
+		rc = w->ops->open(&cfg, &w->device, err);
+	if (rc >= 0)
+		rc = w->ops->open_stream(w->device, &w->stream, err);
+	if (rc < 0)
+		(void)fprintf(stderr, "salus-compile: %s\n", err->text);
+	return rc;
+}
+
+/* False: nobody is there any more, or we are of no use. */
+static bool serve_one(struct worker *w)
+{
+	uint8_t head[SAL_FRAME_HEAD_BYTES];
+	struct sal_err err = { 0 };
+	struct sal_frame f;
+	char *bytes;
+	bool fine;
+
+	if (!read_all(w->in, head, sizeof(head)) || sal_frame_decode(head, &f) < 0)
+		return false;
+	bytes = malloc(sal_frame_bytes(f.sizes) + 1);
+	if (!bytes)
+		return false;
+	fine = read_all(w->in, bytes, sal_frame_bytes(f.sizes));
+	if (fine && open_device(w, &err) < 0)
+		fine = send_error(w, f.id, &err); /* the next one tries again */
+	else if (fine)
+		fine = compile(w, &f, bytes);
+	free(bytes);
+	return fine;
+}
+
+static const struct sal_device_ops *ops_for(const char *plugin)
+{
+	bool fake = strcmp(plugin, "fake") == 0 || strncmp(plugin, "fake:", 5) == 0;
+
+	return fake ? &sal_device_fake : &sal_device_pjrt;
+}
+
+/* --- process ------------------------------------------------------------------------------------ */
+
+static void *watch(void *ctx)
+{
+	const struct worker *w = ctx;
+	struct pollfd p = { .fd = w->in, .events = POLLRDHUP };
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		continue;
+	_exit(0); /* no farewell from the vendor's destructors: they may wait for the compilation */
+	return NULL;
+}
+
+static bool start_watching(struct worker *w)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, watch, w) != 0)
+		return false;
+	return pthread_detach(thread) == 0;
+}
+
+/* Before anything of the vendor's runs. */
+static bool move_streams(struct worker *w)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	w->in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+	w->out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+	if (null < 0 || w->in < 0 || w->out < 0)
+		return false;
+	return dup2(null, STDIN_FILENO) >= 0 && dup2(null, STDOUT_FILENO) >= 0 && close(null) == 0;
+}
+
+static void harden(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which ends us */
+}
+
+static const char usage[] =
+	"usage: salus-compile --plugin PATH|fake\n\n"
+	"Compiles programs for salusd, which starts it. Questions come on standard input, answers go to\n"
+	"standard output; neither is for people.\n";
+
+/* NULL: *out_status says how to exit. */
+static const char *parse(int argc, char **argv, int *out_status)
+{
+	static const struct option options[] = {
+		{ "plugin", required_argument, NULL, 'p' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	const char *plugin = NULL;
+	int c;
+
+	*out_status = EXIT_USAGE;
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) !=
+	       -1) { // NOLINT(concurrency-mt-unsafe)
+		if (c == 'p')
+			plugin = optarg;
+		if (c == 'h') {
+			(void)fputs(usage, stdout);
+			*out_status = 0;
+			return NULL;
+		}
+		if (c == '?')
+			return NULL;
+	}
+	if (!plugin || optind != argc) {
+		(void)fputs(usage, stderr);
+		return NULL;
+	}
+	return plugin;
+}
+
+int main(int argc, char **argv)
+{
+	struct worker w = { .in = -1, .out = -1 };
+	struct sal_err err = { 0 };
+	int status;
+
+	w.plugin = parse(argc, argv, &status);
+	if (!w.plugin)
+		return status;
+	w.ops = ops_for(w.plugin);
+	harden();
+	if (!move_streams(&w) || !start_watching(&w)) {
+		(void)fprintf(stderr, "salus-compile: cannot start: %s\n", strerror(errno));
+		return EXIT_FAILURE;
+	}
+	(void)open_device(&w, &err); /* before it is needed: this takes time */
+	while (serve_one(&w))
+		continue;
+	_exit(EXIT_SUCCESS);
+}

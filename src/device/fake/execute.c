@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One iteration: what is checked and taken at once, and what the stream's thread does later. */
+#include "device/fake/impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct run_job {
+	struct fake_job job;
+	struct sal_stream *stream; /* borrowed */
+	struct fake_program program; /* a copy: the program may be unloaded meanwhile */
+	struct fake_cell **args; /* owned; references */
+	struct fake_cell *outputs[FAKE_MAX_OUTPUTS]; /* references */
+	size_t arg_count;
+};
+
+/* --- the arithmetic --- */
+
+#define ADD(type)                              \
+	do {                                   \
+		type x, y;                     \
+		memcpy(&x, a + i, sizeof(x));  \
+		memcpy(&y, b + i, sizeof(y));  \
+		x = (type)(x + y);             \
+		memcpy(to + i, &x, sizeof(x)); \
+	} while (0)
+
+/* Whole numbers wrap; types without arithmetic in C are added byte by byte. */
+static void add(int32_t type, const unsigned char *a, const unsigned char *b, unsigned char *to,
+		uint64_t size)
+{
+	size_t step = type == 11 || type == 4 || type == 8   ? 4
+		      : type == 12 || type == 5 || type == 9 ? 8
+		      : type == 3 || type == 7		     ? 2
+							     : 1;
+
+	for (uint64_t i = 0; i + step <= size; i += step) {
+		switch (type) {
+		case 11:
+			ADD(float);
+			break;
+		case 12:
+			ADD(double);
+			break;
+		case 4:
+		case 8:
+			ADD(uint32_t);
+			break;
+		case 5:
+		case 9:
+			ADD(uint64_t);
+			break;
+		case 3:
+		case 7:
+			ADD(uint16_t);
+			break;
+		default:
+			ADD(uint8_t);
+			break;
+		}
+	}
+}
+
+static void compute(const struct fake_output *o, struct fake_cell *const *args,
+		    struct fake_cell *to)
+{
+	switch (o->op) {
+	case FAKE_COPY:
+		memcpy(to->bytes, args[o->a]->bytes, to->size);
+		break;
+	case FAKE_ADD:
+		add(o->type, args[o->a]->bytes, args[o->b]->bytes, to->bytes, to->size);
+		break;
+	case FAKE_FILL:
+		memset(to->bytes, (int)o->a, to->size);
+		break;
+	}
+}
+
+/* --- on the stream's thread --- */
+
+static void set_failure(struct fake_failure *failure, int code, const char *text)
+{
+	failure->code = code;
+	snprintf(failure->text, sizeof(failure->text), "%.*s", FAKE_TEXT - 1, text);
+}
+
+/* Lets the iteration run and says how it ended. */
+static struct fake_failure run_program(struct run_job *r)
+{
+	const struct fake_program *p = &r->program;
+	struct fake_failure failure = { 0 };
+	struct sal_err err;
+
+	for (size_t i = 0; i < r->arg_count && !failure.code; i++)
+		failure = r->args[i]->failure;
+	if (failure.code)
+		return failure;
+	if (fake_reserve(r->stream->device, p->temp_bytes, &err) < 0) {
+		set_failure(&failure, err.code, err.text);
+		return failure;
+	}
+	if (!fake_pass(r->stream, p->hangs	  ? FAKE_FOREVER
+				  : p->has_run_ns ? p->run_ns
+						  : r->stream->device->run_ns))
+		set_failure(&failure, SAL_CANCELLED, "the stream was closed");
+	else
+		failure = p->fail;
+	for (size_t i = 0; i < p->output_count && !failure.code; i++)
+		compute(&p->outputs[i], r->args, r->outputs[i]);
+	fake_release(r->stream->device, p->temp_bytes);
+	return failure;
+}
+
+static void job_free(struct run_job *r)
+{
+	for (size_t i = 0; i < r->arg_count; i++)
+		fake_cell_unref(r->args[i]);
+	for (size_t i = 0; i < r->program.output_count; i++)
+		fake_cell_unref(r->outputs[i]);
+	free(r->args);
+	free(r);
+}
+
+static void run_iteration(struct fake_job *job, bool cancelled)
+{
+	struct run_job *r = (struct run_job *)job;
+	struct fake_job call = *job;
+	struct fake_failure failure = { 0 };
+
+	if (cancelled)
+		set_failure(&failure, SAL_CANCELLED, "the stream was closed");
+	else
+		failure = run_program(r);
+	for (size_t i = 0; i < r->program.output_count; i++)
+		r->outputs[i]->failure = failure;
+	/* Whoever is told may free everything, so let go first. */
+	job_free(r);
+	if (call.done)
+		call.done(call.done_ctx, failure.code, failure.text);
+}
+
+/* --- at once --- */
+
+static bool is_kept(const struct sal_execution *x, int64_t arg)
+{
+	for (size_t i = 0; i < x->keep_count; i++) {
+		if (x->keep[i] == arg)
+			return true;
+	}
+	return false;
+}
+
+static bool fits(const struct fake_cell *arg, const struct fake_output *o)
+{
+	return arg->size == o->bytes && (o->op == FAKE_COPY || arg->type == o->type);
+}
+
+static int check(const struct sal_loaded *l, const struct sal_execution *x, struct sal_err *err)
+{
+	const struct fake_program *p = &l->program;
+
+	if (p->refuse.code)
+		return sal_err_set(err, (enum sal_code)p->refuse.code, "%s", p->refuse.text);
+	if (x->arg_count != p->arg_count || x->output_count != p->output_count)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "the program has %zu arguments and %zu outputs, not %zu and %zu",
+				   p->arg_count, p->output_count, x->arg_count, x->output_count);
+	for (size_t i = 0; i < x->arg_count; i++) {
+		if (!x->args[i]->cell)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "an iteration took argument %zu over", i);
+		if (x->args[i]->cell->stream != l->stream)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "argument %zu is a buffer of another stream", i);
+	}
+	for (size_t i = 0; i < p->output_count; i++) {
+		const struct fake_output *o = &p->outputs[i];
+
+		if ((o->op != FAKE_FILL && !fits(x->args[o->a]->cell, o)) ||
+		    (o->op == FAKE_ADD && !fits(x->args[o->b]->cell, o)) ||
+		    (o->takes >= 0 && x->args[o->takes]->cell->size != o->bytes))
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "output %zu needs arguments of its own size and type",
+					   i);
+	}
+	return SAL_OK;
+}
+
+static struct run_job *job_create(const struct sal_loaded *l, const struct sal_execution *x)
+{
+	struct run_job *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return NULL;
+	r->args = calloc(x->arg_count + 1, sizeof(struct fake_cell *));
+	if (!r->args) {
+		free(r);
+		return NULL;
+	}
+	r->job.run = run_iteration;
+	r->job.done = x->done;
+	r->job.done_ctx = x->done_ctx;
+	r->stream = l->stream;
+	r->program = l->program;
+	for (size_t i = 0; i < x->arg_count; i++)
+		r->args[i] = fake_cell_ref(x->args[i]->cell);
+	r->arg_count = x->arg_count;
+	return r;
+}
+
+/* A handle and a cell per output; those that take an argument over need no room of their own. */
+static int make_outputs(struct run_job *r, const struct sal_execution *x, struct sal_err *err)
+{
+	for (size_t i = 0; i < x->output_count; i++) {
+		const struct fake_output *o = &r->program.outputs[i];
+		bool takes = o->takes >= 0 && !is_kept(x, o->takes);
+		uint64_t charged = takes ? 0 : o->bytes;
+		struct sal_buffer *b = calloc(1, sizeof(*b));
+		int rc;
+
+		if (!b)
+			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
+		x->outputs[i] = b;
+		rc = fake_reserve(r->stream->device, charged, err);
+		if (rc < 0)
+			return rc;
+		b->cell = fake_cell_create(r->stream, o->type, o->bytes, charged);
+		if (!b->cell) {
+			fake_release(r->stream->device, charged);
+			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
+		}
+		r->outputs[i] = fake_cell_ref(b->cell);
+	}
+	return SAL_OK;
+}
+
+/* Nothing can fail any more: arguments that are taken over go. */
+static void take_over(struct run_job *r, const struct sal_execution *x)
+{
+	for (size_t i = 0; i < x->output_count; i++) {
+		int64_t arg = r->program.outputs[i].takes;
+		struct fake_cell *cell;
+
+		if (arg < 0 || is_kept(x, arg))
+			continue;
+		cell = x->args[arg]->cell;
+		r->outputs[i]->charged = cell->charged;
+		cell->charged = 0;
+		x->args[arg]->cell = NULL;
+		fake_cell_unref(cell);
+	}
+}
+
+int fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+{
+	struct run_job *r;
+	int rc;
+
+	for (size_t i = 0; i < x->output_count; i++)
+		x->outputs[i] = NULL;
+	rc = fake_count_call(p->stream->device, FAKE_CALL_EXECUTE, err);
+	if (rc < 0)
+		return rc;
+	rc = check(p, x, err);
+	if (rc < 0)
+		return rc;
+	r = job_create(p, x);
+	if (!r)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
+	rc = make_outputs(r, x, err);
+	if (rc < 0) {
+		job_free(r);
+		for (size_t i = 0; i < x->output_count; i++) {
+			fake_free_buffer(x->outputs[i]);
+			x->outputs[i] = NULL;
+		}
+		return rc;
+	}
+	take_over(r, x);
+	fake_push(r->stream, &r->job);
+	return SAL_OK;
+}

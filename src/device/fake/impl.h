@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * impl - what the files of this folder share.
+ *
+ * A buffer is a handle on a cell. Cells are counted: jobs in a stream's queue hold theirs, so freeing a
+ * handle early is fine. A cell's bytes and outcome are only touched by the stream's thread once a job that
+ * produces it is queued; since jobs run in order, whatever a job reads is settled by then.
+ *
+ * Locks: device->lock guards `used` and the counters of faults; stream->lock the queue; a cell's count is
+ * atomic.
+ */
+#ifndef SAL_DEVICE_FAKE_IMPL_H
+#define SAL_DEVICE_FAKE_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "device/fake/fake.h"
+
+#define FAKE_MAX_RANK 8
+#define FAKE_MAX_OUTPUTS 64
+#define FAKE_MAX_FAULTS 8
+#define FAKE_TEXT 96
+
+/* --- programs --- */
+
+enum fake_op {
+	FAKE_COPY,
+	FAKE_ADD,
+	FAKE_FILL,
+};
+
+struct fake_output {
+	enum fake_op op;
+	uint32_t a, b; /* arguments, or the byte to fill with */
+	int64_t dims[FAKE_MAX_RANK];
+	int32_t type;
+	uint32_t rank;
+	uint64_t bytes;
+	int64_t takes; /* the argument it takes over; -1: none */
+};
+
+struct fake_failure {
+	int code; /* 0: none */
+	char text[FAKE_TEXT];
+};
+
+struct fake_program {
+	char name[FAKE_TEXT];
+	struct fake_output outputs[FAKE_MAX_OUTPUTS];
+	size_t output_count;
+	size_t arg_count; /* one more than the highest argument it names */
+	uint64_t temp_bytes;
+	uint64_t run_ns;
+	bool has_run_ns, hangs, crashes;
+	struct fake_failure fail, refuse, reject;
+};
+
+int fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err);
+/* The type with this name or number, or 0. */
+int32_t fake_type(struct sal_text name);
+
+struct sal_loaded {
+	struct sal_stream *stream; /* borrowed */
+	struct fake_program program;
+};
+
+/* --- devices --- */
+
+enum fake_call {
+	FAKE_CALL_UPLOAD,
+	FAKE_CALL_DOWNLOAD,
+	FAKE_CALL_LOAD,
+	FAKE_CALL_EXECUTE,
+	FAKE_CALL_COUNT,
+};
+
+struct fake_fault {
+	enum fake_call call;
+	uint64_t at; /* counted from 1 */
+	int code;
+};
+
+struct sal_device {
+	pthread_mutex_t lock;
+	uint64_t capacity; /* 0: no limit */
+	uint64_t used;
+	uint64_t run_ns;
+	uint64_t calls[FAKE_CALL_COUNT];
+	struct fake_fault faults[FAKE_MAX_FAULTS];
+	size_t fault_count;
+};
+
+/* Counts a call and fails if it is due to. */
+int fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err);
+/* Room on the device, taken and given back. */
+int fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
+void fake_release(struct sal_device *d, uint64_t bytes);
+
+/* --- buffers --- */
+
+struct fake_cell {
+	atomic_uint refs;
+	struct sal_stream *stream; /* borrowed */
+	int32_t type;
+	unsigned char *bytes; /* owned, unless released is set */
+	uint64_t size;
+	uint64_t charged; /* of the device's memory */
+	struct fake_failure failure;
+	sal_done_fn *released; /* bytes are the caller's until this is called */
+	void *released_ctx;
+};
+
+struct sal_buffer {
+	struct fake_cell *cell; /* a reference; NULL: an iteration took it over */
+};
+
+/* The cell's device memory must have been reserved; the cell takes charge of it. NULL: no memory. */
+struct fake_cell *fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
+				   uint64_t charged);
+struct fake_cell *fake_cell_ref(struct fake_cell *cell);
+void fake_cell_unref(struct fake_cell *cell); /* accepts NULL */
+
+/* --- streams --- */
+
+/* Something for the stream's thread to do. */
+struct fake_job {
+	STAILQ_ENTRY(fake_job) link; /* stream->jobs */
+	/* Runs on the thread; cancelled: the stream is closing, end without doing. Frees the job. */
+	void (*run)(struct fake_job *job, bool cancelled);
+	sal_done_fn *done; /* may be NULL */
+	void *done_ctx;
+};
+
+STAILQ_HEAD(fake_jobs, fake_job);
+
+struct sal_stream {
+	struct sal_device *device; /* borrowed */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	struct fake_jobs jobs; /* owned */
+	bool closing;
+};
+
+int fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
+void fake_stream_close(struct sal_stream *s);
+void fake_push(struct sal_stream *s, struct fake_job *take_job);
+/* Queues a mere call of done; calls it right away for lack of memory. */
+void fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx);
+/* On the stream's thread: lets time pass; false if the stream is being closed meanwhile. */
+bool fake_pass(struct sal_stream *s, uint64_t ns);
+#define FAKE_FOREVER UINT64_MAX
+
+/* --- operations --- */
+
+int fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err);
+const struct sal_program_facts *fake_compiled_facts(struct sal_compiled *c);
+struct sal_text fake_compiled_image(struct sal_compiled *c);
+struct sal_text fake_compiled_optimized(struct sal_compiled *c);
+void fake_free_compiled(struct sal_compiled *c);
+int fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+	      struct sal_err *err);
+void fake_unload(struct sal_loaded *p);
+int fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		struct sal_buffer **out_buffer, struct sal_err *err);
+int fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		  struct sal_err *err);
+int fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+int fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
+void fake_free_buffer(struct sal_buffer *b);
+int fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
+
+#endif

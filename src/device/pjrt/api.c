@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plugin itself: loading it, its versions, its errors, its events. */
+#include "device/pjrt/vendor.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 0.57 put fields in another order; whatever is older is another interface. */
+#define OLDEST_MINOR 57
+
+/* The longest part of a vendor's message that is passed on. */
+#define MESSAGE_SIZE 1024
+
+#define ENTRY(name)                             \
+	{                                       \
+		offsetof(PJRT_Api, name), #name \
+	}
+
+/* What we cannot do without. */
+static const struct {
+	size_t offset;
+	const char *name;
+} entries[] = {
+	ENTRY(PJRT_Error_Destroy),
+	ENTRY(PJRT_Error_Message),
+	ENTRY(PJRT_Error_GetCode),
+	ENTRY(PJRT_Event_Destroy),
+	ENTRY(PJRT_Event_OnReady),
+	ENTRY(PJRT_Client_Create),
+	ENTRY(PJRT_Client_Destroy),
+	ENTRY(PJRT_Client_PlatformName),
+	ENTRY(PJRT_Client_PlatformVersion),
+	ENTRY(PJRT_Client_AddressableDevices),
+	ENTRY(PJRT_Client_Compile),
+	ENTRY(PJRT_Client_BufferFromHostBuffer),
+	ENTRY(PJRT_DeviceDescription_Id),
+	ENTRY(PJRT_DeviceDescription_ProcessIndex),
+	ENTRY(PJRT_DeviceDescription_Attributes),
+	ENTRY(PJRT_DeviceDescription_Kind),
+	ENTRY(PJRT_DeviceDescription_DebugString),
+	ENTRY(PJRT_DeviceDescription_ToString),
+	ENTRY(PJRT_Device_GetDescription),
+	ENTRY(PJRT_Device_LocalHardwareId),
+	ENTRY(PJRT_Executable_Destroy),
+	ENTRY(PJRT_Executable_Name),
+	ENTRY(PJRT_Executable_NumReplicas),
+	ENTRY(PJRT_Executable_NumPartitions),
+	ENTRY(PJRT_Executable_NumOutputs),
+	ENTRY(PJRT_Executable_OutputElementTypes),
+	ENTRY(PJRT_Executable_OutputDimensions),
+	ENTRY(PJRT_LoadedExecutable_Destroy),
+	ENTRY(PJRT_LoadedExecutable_GetExecutable),
+	ENTRY(PJRT_LoadedExecutable_Execute),
+	ENTRY(PJRT_Buffer_Destroy),
+	ENTRY(PJRT_Buffer_Dimensions),
+	ENTRY(PJRT_Buffer_ReadyEvent),
+	ENTRY(PJRT_Buffer_ToHostBuffer),
+};
+
+static int check_api(const PJRT_Api *api, const char *path, struct sal_err *err)
+{
+	int major, minor;
+
+	if (api->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
+		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: has no version", path);
+	major = api->pjrt_api_version.major_version;
+	minor = api->pjrt_api_version.minor_version;
+	if (major != PJRT_API_MAJOR || minor < OLDEST_MINOR)
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "%s: speaks PJRT %d.%d, but %d.%d or newer is needed", path,
+				   major, minor, PJRT_API_MAJOR, OLDEST_MINOR);
+	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+		void (*entry)(void) = NULL;
+
+		if (entries[i].offset + sizeof(entry) <= api->struct_size)
+			memcpy(&entry, (const char *)api + entries[i].offset, sizeof(entry));
+		if (!entry)
+			return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: lacks %s", path,
+					   entries[i].name);
+	}
+	return SAL_OK;
+}
+
+static const struct layouts_extension *find_layouts(const PJRT_Api *api)
+{
+	const PJRT_Extension_Base *e = api->extension_start;
+
+	while (e && e->type != PJRT_Extension_Type_Layouts)
+		e = e->next;
+	if (!e || e->struct_size < sizeof(struct layouts_extension))
+		return NULL;
+	return (const struct layouts_extension *)e;
+}
+
+static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *err)
+{
+	const PJRT_Api *(*get)(void);
+	void *library;
+	void *symbol;
+
+	*out_api = NULL;
+	/* Stays for good: unloading code that has threads running ends badly. */
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	if (!library)
+		return sal_err_set(err, SAL_NOT_FOUND, "%s", dlerror());
+	symbol = dlsym(library, "GetPjrtApi");
+	if (!symbol) {
+		dlclose(library);
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "%s: is no PJRT plugin: it has no GetPjrtApi", path);
+	}
+	memcpy(&get, &symbol, sizeof(get));
+	*out_api = get();
+	dlclose(library); /* only our reference */
+	if (!*out_api)
+		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: GetPjrtApi gave nothing",
+				   path);
+	return SAL_OK;
+}
+
+int vendor_load(struct sal_device *d, const char *path, struct sal_err *err)
+{
+	const PJRT_Api *api;
+	int rc;
+
+	if (!path || !*path)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "no path of a PJRT plugin given");
+	rc = get_api(path, &api, err);
+	if (!api)
+		return rc;
+	rc = check_api(api, path, err);
+	if (rc < 0)
+		return rc;
+	d->api = api;
+	if (d->api->pjrt_api_version.minor_version > PJRT_API_MINOR)
+		d->tail = VENDOR_TAIL;
+	d->layouts = find_layouts(d->api);
+
+	if (VENDOR_HAS(d, PJRT_Plugin_Initialize)) {
+		VENDOR_ARGS(d, PJRT_Plugin_Initialize_Args, init, .extension_start = NULL);
+
+		return vendor_check(d, d->api->PJRT_Plugin_Initialize(&init.args), err);
+	}
+	return SAL_OK;
+}
+
+static int error_code(const struct sal_device *d, const PJRT_Error *error)
+{
+	VENDOR_ARGS(d, PJRT_Error_GetCode_Args, get, .error = error);
+
+	vendor_drop(d, d->api->PJRT_Error_GetCode(&get.args));
+	if (get.args.code <= PJRT_Error_Code_OK || get.args.code > PJRT_Error_Code_UNAUTHENTICATED)
+		return SAL_UNKNOWN;
+	return (int)get.args.code;
+}
+
+/* One line: a vendor's message may hold several, with indentation. */
+static void error_text(const struct sal_device *d, const PJRT_Error *error, char *text, size_t size)
+{
+	size_t used = 0;
+
+	VENDOR_ARGS(d, PJRT_Error_Message_Args, get, .error = error);
+
+	d->api->PJRT_Error_Message(&get.args);
+	for (size_t i = 0; i < get.args.message_size && used + 1 < size; i++) {
+		char c = get.args.message[i];
+
+		if (c == '\n' || c == '\r' || c == '\t' || c == '\0')
+			c = ' ';
+		if (c != ' ' || (used > 0 && text[used - 1] != ' '))
+			text[used++] = c;
+	}
+	text[used] = '\0';
+}
+
+static void error_destroy(const struct sal_device *d, PJRT_Error *error)
+{
+	VENDOR_ARGS(d, PJRT_Error_Destroy_Args, destroy, .error = error);
+
+	d->api->PJRT_Error_Destroy(&destroy.args);
+}
+
+int vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err)
+{
+	char text[MESSAGE_SIZE];
+	int code;
+
+	if (!error)
+		return SAL_OK;
+	code = error_code(d, error);
+	error_text(d, error, text, sizeof(text));
+	error_destroy(d, error);
+	return sal_err_set(err, (enum sal_code)code, "%s", text);
+}
+
+void vendor_drop(const struct sal_device *d, PJRT_Error *error)
+{
+	if (error)
+		error_destroy(d, error);
+}
+
+/* --- events --- */
+
+struct waiter {
+	const struct sal_device *device; /* borrowed */
+	sal_done_fn *done;
+	void *ctx;
+};
+
+static void call_done(const struct sal_device *d, PJRT_Error *take_error, sal_done_fn *done,
+		      void *ctx)
+{
+	char text[MESSAGE_SIZE];
+	int code;
+
+	if (!take_error) {
+		done(ctx, SAL_OK, "");
+		return;
+	}
+	code = error_code(d, take_error);
+	error_text(d, take_error, text, sizeof(text));
+	error_destroy(d, take_error);
+	done(ctx, code, text);
+}
+
+static void on_ready(PJRT_Error *error, void *arg)
+{
+	struct waiter w = *(struct waiter *)arg;
+
+	free(arg);
+	call_done(w.device, error, w.done, w.ctx);
+}
+
+static PJRT_Error *await(const struct sal_device *d, PJRT_Event *event)
+{
+	VENDOR_ARGS(d, PJRT_Event_Await_Args, wait, .event = event);
+
+	return VENDOR_HAS(d, PJRT_Event_Await) ? d->api->PJRT_Event_Await(&wait.args) : NULL;
+}
+
+/*
+ * The event is destroyed right after the callback was registered, which may well be before it fires: a
+ * plugin must cope with that, since JAX does the same.
+ */
+void vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done, void *ctx)
+{
+	VENDOR_ARGS(d, PJRT_Event_Destroy_Args, destroy, .event = take_event);
+
+	if (done && !take_event) {
+		done(ctx, SAL_OK, "");
+	} else if (done) {
+		struct waiter *w = malloc(sizeof(*w));
+
+		VENDOR_ARGS(d, PJRT_Event_OnReady_Args, on, .event = take_event,
+			    .callback = on_ready, .user_arg = w);
+		if (w) {
+			PJRT_Error *error;
+
+			*w = (struct waiter){ .device = d, .done = done, .ctx = ctx };
+			error = d->api->PJRT_Event_OnReady(&on.args);
+			if (error)
+				on_ready(error, w);
+		} else {
+			/* Late is better than never. */
+			call_done(d, await(d, take_event), done, ctx);
+		}
+	}
+	if (take_event)
+		vendor_drop(d, d->api->PJRT_Event_Destroy(&destroy.args));
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers: to the device, from it, and within it. */
+#include "device/pjrt/vendor.h"
+
+#include <stdlib.h>
+
+/* More dimensions than XLA's own literals have; layouts of that many fit on the stack. */
+#define MAX_RANK 64
+
+int vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err)
+{
+	uint64_t bytes = sal_type_bytes(array->type);
+	bool is_empty = false;
+
+	*out_bytes = 0;
+	if (bytes == 0)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "unknown element type %d",
+				   (int)array->type);
+	if (array->rank > MAX_RANK)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%u dimensions are too many",
+				   (unsigned int)array->rank);
+	for (uint32_t i = 0; i < array->rank; i++) {
+		int64_t dim = array->dims[i];
+
+		if (dim < 0)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "a dimension is %lld",
+					   (long long)dim);
+		is_empty |= dim == 0;
+		if (dim > 0 && __builtin_mul_overflow(bytes, (uint64_t)dim, &bytes))
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "the array is too large");
+	}
+	if (bytes > INT64_MAX)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "the array is too large");
+	*out_bytes = is_empty ? 0 : bytes;
+	return SAL_OK;
+}
+
+/* NOLINTNEXTLINE(readability-function-size): the parameters are the table\'s. */
+int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	static const char nothing;
+	const struct sal_device *d = s->device;
+	struct sal_buffer *b;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
+		    .type = (PJRT_Buffer_Type)array->type, .dims = array->dims,
+		    .num_dims = array->rank);
+
+	*out_buffer = NULL;
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
+	b->stream = s;
+	rc = vendor_host_bytes(array, &b->host_bytes, err);
+	if (rc < 0)
+		goto fail;
+	/* An empty array may come without an address, which plugins do not like. */
+	put.args.data = data ? data : &nothing;
+	put.args.host_buffer_semantics =
+		mode == SAL_UPLOAD_ALIAS ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+					 : PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+	put.args.device = s->chip;
+	put.args.memory = s->memory;
+	rc = vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
+	if (rc < 0)
+		goto fail;
+	b->buffer = put.args.buffer;
+	*out_buffer = b;
+	vendor_when(d, put.args.done_with_host_buffer, released, ctx);
+	return SAL_OK;
+fail:
+	pjrt_free_buffer(b);
+	return rc;
+}
+
+int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		  struct sal_err *err)
+{
+	const struct sal_device *d = b->stream->device;
+	char nothing;
+	int rc;
+
+	/* Without a host layout, a plugin gives what the device has, which may be transposed or tiled. */
+	int64_t minor_to_major[MAX_RANK];
+	VENDOR_ARGS(d, PJRT_Buffer_Dimensions_Args, shape, .buffer = b->buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_MemoryLayout, layout,
+		    .type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+		    .tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE });
+	VENDOR_ARGS(d, PJRT_Buffer_ToHostBuffer_Args, get, .src = b->buffer,
+		    .host_layout = &layout.args, .dst_size = size);
+
+	if (size != b->host_bytes)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "a buffer of %llu bytes does not fill %zu",
+				   (unsigned long long)b->host_bytes, size);
+	rc = vendor_check(d, d->api->PJRT_Buffer_Dimensions(&shape.args), err);
+	if (rc < 0)
+		return rc;
+	if (shape.args.num_dims > MAX_RANK)
+		return sal_err_set(err, SAL_INTERNAL, "a buffer has %zu dimensions",
+				   shape.args.num_dims);
+	for (size_t i = 0; i < shape.args.num_dims; i++)
+		minor_to_major[i] = (int64_t)(shape.args.num_dims - 1 - i);
+	layout.args.tiled.minor_to_major = minor_to_major;
+	layout.args.tiled.minor_to_major_size = shape.args.num_dims;
+	/* Without an address it would be a question for the size. */
+	get.args.dst = dst ? dst : &nothing;
+	rc = vendor_check(d, d->api->PJRT_Buffer_ToHostBuffer(&get.args), err);
+	if (rc < 0)
+		return rc;
+	vendor_when(d, get.args.event, done, ctx);
+	return SAL_OK;
+}
+
+static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, struct sal_err *err)
+{
+	const struct sal_stream *s = from->stream;
+	const struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Buffer_CopyToMemory_Args, to_memory, .buffer = from->buffer,
+		    .dst_memory = s->memory);
+	VENDOR_ARGS(d, PJRT_Buffer_CopyToDevice_Args, to_device, .buffer = from->buffer,
+		    .dst_device = s->chip);
+
+	*out_buffer = NULL;
+	if (s->memory && VENDOR_HAS(d, PJRT_Buffer_CopyToMemory)) {
+		rc = vendor_check(d, d->api->PJRT_Buffer_CopyToMemory(&to_memory.args), err);
+		*out_buffer = to_memory.args.dst_buffer;
+	} else if (VENDOR_HAS(d, PJRT_Buffer_CopyToDevice)) {
+		rc = vendor_check(d, d->api->PJRT_Buffer_CopyToDevice(&to_device.args), err);
+		*out_buffer = to_device.args.dst_buffer;
+	} else {
+		rc = sal_err_set(err, SAL_UNIMPLEMENTED, "the plugin cannot copy buffers");
+	}
+	return rc;
+}
+
+int pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	struct sal_buffer *copy;
+	int rc;
+
+	*out_buffer = NULL;
+	copy = calloc(1, sizeof(*copy));
+	if (!copy)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
+	copy->stream = b->stream;
+	copy->host_bytes = b->host_bytes;
+	rc = copy_on_device(b, &copy->buffer, err);
+	if (rc < 0) {
+		copy->buffer = NULL;
+		pjrt_free_buffer(copy);
+		return rc;
+	}
+	*out_buffer = copy;
+	return SAL_OK;
+}
+
+int pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
+{
+	const struct sal_device *d = b->stream->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Buffer_ReadyEvent_Args, get, .buffer = b->buffer);
+
+	rc = vendor_check(d, d->api->PJRT_Buffer_ReadyEvent(&get.args), err);
+	if (rc < 0)
+		return rc;
+	vendor_when(d, get.args.event, done, ctx);
+	return SAL_OK;
+}
+
+void pjrt_free_buffer(struct sal_buffer *b)
+{
+	if (!b)
+		return;
+	if (b->buffer) {
+		const struct sal_device *d = b->stream->device;
+
+		VENDOR_ARGS(d, PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
+		vendor_drop(d, d->api->PJRT_Buffer_Destroy(&destroy.args));
+	}
+	free(b);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One iteration. No allocation but for its outputs, unless it has very many arguments. */
+#include "device/pjrt/vendor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Arrays up to this many stay on the stack: models have some hundreds of parameters. */
+#define ON_STACK 512
+
+/* Room for the vendor's handles, and for the list of all arguments if none may be taken over. */
+struct lists {
+	PJRT_Buffer **args; /* owned if not on_stack */
+	PJRT_Buffer **outputs; /* behind args */
+	int64_t *keep; /* owned; NULL: as the caller says */
+	PJRT_Buffer *on_stack[ON_STACK];
+};
+
+static void lists_fini(struct lists *l)
+{
+	if (l->args != l->on_stack)
+		free(l->args);
+	free(l->keep);
+}
+
+static int lists_init(struct lists *l, const struct sal_loaded *p, const struct sal_execution *x)
+{
+	size_t count = x->arg_count + x->output_count;
+
+	l->keep = NULL;
+	l->args = count <= ON_STACK ? l->on_stack : calloc(count, sizeof(PJRT_Buffer *));
+	if (!l->args)
+		return -SAL_RESOURCE_EXHAUSTED;
+	l->outputs = l->args + x->arg_count;
+	for (size_t i = 0; i < x->arg_count; i++)
+		l->args[i] = x->args[i]->buffer;
+	for (size_t i = 0; i < x->output_count; i++)
+		l->outputs[i] = NULL;
+	if (!p->keep_all)
+		return SAL_OK;
+	l->keep = calloc(x->arg_count + 1, sizeof(*l->keep));
+	if (!l->keep) {
+		lists_fini(l);
+		return -SAL_RESOURCE_EXHAUSTED;
+	}
+	for (size_t i = 0; i < x->arg_count; i++)
+		l->keep[i] = (int64_t)i;
+	return SAL_OK;
+}
+
+/* Before the vendor runs anything, so that nothing can fail afterwards. */
+static int make_outputs(const struct sal_loaded *p, const struct sal_execution *x)
+{
+	for (size_t i = 0; i < x->output_count; i++) {
+		struct sal_buffer *b = calloc(1, sizeof(*b));
+
+		if (!b)
+			return -SAL_RESOURCE_EXHAUSTED;
+		b->stream = p->stream;
+		b->host_bytes = p->output_bytes[i];
+		x->outputs[i] = b;
+	}
+	return SAL_OK;
+}
+
+static void drop_outputs(const struct sal_execution *x)
+{
+	for (size_t i = 0; i < x->output_count; i++) {
+		pjrt_free_buffer(x->outputs[i]);
+		x->outputs[i] = NULL;
+	}
+}
+
+static int check(const struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+{
+	if (x->output_count != p->output_count)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "the program has %zu outputs, room for %zu was given",
+				   p->output_count, x->output_count);
+	for (size_t i = 0; i < x->arg_count; i++) {
+		if (x->args[i]->stream != p->stream)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "argument %zu is a buffer of another stream", i);
+	}
+	return SAL_OK;
+}
+
+static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists *l,
+	       struct sal_err *err)
+{
+	const struct sal_device *d = p->stream->device;
+	PJRT_Buffer *const *const arg_lists[1] = { l->args };
+	PJRT_Buffer **const output_lists[1] = { l->outputs };
+	PJRT_Event *complete[1] = { NULL };
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_ExecuteOptions, options,
+		    .non_donatable_input_indices = l->keep ? l->keep : x->keep,
+		    .num_non_donatable_input_indices = l->keep ? x->arg_count : x->keep_count);
+	VENDOR_ARGS(d, PJRT_LoadedExecutable_Execute_Args, execute, .executable = p->executable,
+		    .options = &options.args, .argument_lists = arg_lists, .num_devices = 1,
+		    .num_args = x->arg_count, .output_lists = output_lists,
+		    .device_complete_events = complete, .execute_device = p->stream->chip);
+
+	rc = vendor_check(d, d->api->PJRT_LoadedExecutable_Execute(&execute.args), err);
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < x->output_count; i++)
+		x->outputs[i]->buffer = l->outputs[i];
+	vendor_when(d, complete[0], x->done, x->done_ctx);
+	return SAL_OK;
+}
+
+int pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+{
+	struct lists lists;
+	int rc;
+
+	for (size_t i = 0; i < x->output_count; i++)
+		x->outputs[i] = NULL;
+	rc = check(p, x, err);
+	if (rc < 0)
+		return rc;
+	if (lists_init(&lists, p, x) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
+	if (make_outputs(p, x) < 0)
+		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
+	else
+		rc = run(p, x, &lists, err);
+	if (rc < 0)
+		drop_outputs(x);
+	lists_fini(&lists);
+	return rc;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Images: a head, then what the vendor serialised; or, of plugins that cannot serialise, what was compiled,
+ * to be compiled again where it is loaded.
+ *
+ * Images go to other processes and to disk, on the same kind of machine: the head is in native order, and
+ * its mark tells if it is not.
+ */
+#include "device/pjrt/vendor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IMAGE_MARK 0x31494c53u /* "SLI1" */
+
+struct image_head {
+	uint32_t mark;
+	uint32_t flags; /* enum vendor_image_flag */
+	/* Of the three texts behind it, if it is a source; otherwise of the bytes, 0 and 0. */
+	uint64_t sizes[3];
+};
+
+struct sal_text vendor_image(struct vendor_bag *bag, struct sal_text serialized,
+			     const struct vendor_source *source, bool knows_aliases)
+{
+	bool is_source = serialized.size == 0;
+	const struct sal_text parts[3] = {
+		is_source ? source->format : serialized,
+		is_source ? source->program : (struct sal_text){ 0 },
+		is_source ? source->options : (struct sal_text){ 0 },
+	};
+	struct image_head head = {
+		.mark = IMAGE_MARK,
+		.flags = (is_source ? IMAGE_SOURCE : 0) | (knows_aliases ? IMAGE_ALIASES : 0),
+		.sizes = { parts[0].size, parts[1].size, parts[2].size },
+	};
+	size_t size = sizeof(head) + parts[0].size + parts[1].size + parts[2].size;
+	char *image = vendor_bag_take(bag, size, 1);
+	char *at = image;
+
+	if (!image)
+		return (struct sal_text){ 0 };
+	memcpy(at, &head, sizeof(head));
+	at += sizeof(head);
+	for (size_t i = 0; i < 3; i++) {
+		if (parts[i].size > 0)
+			memcpy(at, parts[i].at, parts[i].size);
+		at += parts[i].size;
+	}
+	return (struct sal_text){ .at = image, .size = size };
+}
+
+static int read_image(struct sal_text image, uint32_t *out_flags, struct sal_text parts[3],
+		      struct sal_err *err)
+{
+	struct image_head head = { 0 };
+	size_t left;
+
+	if (image.size >= sizeof(head))
+		memcpy(&head, image.at, sizeof(head));
+	if (head.mark != IMAGE_MARK)
+		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are no image of a program",
+				   image.size);
+	image.at += sizeof(head);
+	left = image.size - sizeof(head);
+	for (size_t i = 0; i < 3; i++) {
+		if (head.sizes[i] > left)
+			return sal_err_set(err, SAL_DATA_LOSS, "an image of a program is cut off");
+		parts[i] = (struct sal_text){ .at = image.at, .size = (size_t)head.sizes[i] };
+		image.at += head.sizes[i];
+		left -= head.sizes[i];
+	}
+	if (left > 0)
+		return sal_err_set(err, SAL_DATA_LOSS, "an image of a program is too long");
+	*out_flags = head.flags;
+	return SAL_OK;
+}
+
+static int deserialize(struct sal_stream *s, struct sal_text bytes,
+		       PJRT_LoadedExecutable **out_loaded, struct sal_err *err)
+{
+	const struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Executable_DeserializeAndLoad_Args, load, .client = s->client,
+		    .serialized_executable = bytes.at, .serialized_executable_size = bytes.size);
+
+	if (!VENDOR_HAS(d, PJRT_Executable_DeserializeAndLoad))
+		return sal_err_set(err, SAL_UNIMPLEMENTED,
+				   "the plugin cannot load serialised programs");
+	rc = vendor_check(d, d->api->PJRT_Executable_DeserializeAndLoad(&load.args), err);
+	if (rc < 0)
+		return rc;
+	*out_loaded = load.args.loaded_executable;
+	return SAL_OK;
+}
+
+/* What every execution needs to know about the outputs. */
+static int describe_outputs(struct sal_loaded *p, struct sal_err *err)
+{
+	const struct sal_device *d = p->stream->device;
+	struct sal_program_facts facts = { 0 };
+	struct vendor_bag bag = { 0 };
+	PJRT_Executable *executable;
+	int rc;
+
+	rc = vendor_get_executable(d, p->executable, &executable, err);
+	if (rc < 0)
+		return rc;
+	rc = vendor_outputs(d, executable, &bag, &facts, err);
+	if (rc < 0)
+		goto out;
+	p->output_count = facts.output_count;
+	p->output_bytes = calloc(facts.output_count + 1, sizeof(*p->output_bytes));
+	if (!p->output_bytes) {
+		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
+		goto out;
+	}
+	for (size_t i = 0; i < facts.output_count && rc >= 0; i++) {
+		const struct sal_output_facts *o = &facts.outputs[i];
+		struct sal_array array = { .type = o->type, .rank = o->rank, .dims = o->dims };
+
+		/* Tokens have no bytes. */
+		if (o->type != PJRT_Buffer_Type_TOKEN)
+			rc = vendor_host_bytes(&array, &p->output_bytes[i], err);
+	}
+out:
+	vendor_bag_empty(&bag);
+	vendor_destroy_executable(d, executable);
+	return rc;
+}
+
+int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+	      struct sal_err *err)
+{
+	struct sal_text parts[3];
+	struct sal_loaded *p;
+	uint32_t flags = 0;
+	int rc;
+
+	*out_loaded = NULL;
+	rc = read_image(image, &flags, parts, err);
+	if (rc < 0)
+		return rc;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
+	p->stream = s;
+	p->keep_all = !(flags & IMAGE_ALIASES);
+	if (flags & IMAGE_SOURCE)
+		rc = vendor_compile(s, parts[0], parts[1], parts[2], &p->executable, err);
+	else
+		rc = deserialize(s, parts[0], &p->executable, err);
+	if (rc < 0)
+		goto fail;
+	rc = describe_outputs(p, err);
+	if (rc < 0)
+		goto fail;
+	*out_loaded = p;
+	return SAL_OK;
+fail:
+	pjrt_unload(p);
+	return rc;
+}
+
+void pjrt_unload(struct sal_loaded *p)
+{
+	if (!p)
+		return;
+	vendor_destroy_loaded(p->stream->device, p->executable);
+	free(p->output_bytes);
+	free(p);
+}

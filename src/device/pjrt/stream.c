@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing: devices and streams; and the table of operations. */
+#include "device/pjrt/vendor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void pjrt_close(struct sal_device *d);
+
+static void stream_destroy(struct sal_stream *s)
+{
+	if (!s)
+		return;
+	if (s->client) {
+		VENDOR_ARGS(s->device, PJRT_Client_Destroy_Args, destroy, .client = s->client);
+
+		vendor_drop(s->device, s->device->api->PJRT_Client_Destroy(&destroy.args));
+	}
+	free(s);
+}
+
+/*
+ * XLA's CPU client has four devices unless told otherwise, and others refuse the option, before they start
+ * anything. Which kind it is can only be asked of a client, hence the trial.
+ */
+static int create_client(struct sal_device *d, PJRT_Client **out_client, struct sal_err *err)
+{
+	static const char name[] = "cpu_device_count";
+	const PJRT_NamedValue option = {
+		.struct_size = PJRT_NamedValue_STRUCT_SIZE,
+		.name = name,
+		.name_size = sizeof(name) - 1,
+		.type = PJRT_NamedValue_kInt64,
+		.int64_value = 1,
+		.value_size = 1,
+	};
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Client_Create_Args, create, .create_options = &option,
+		    .num_options = d->counts_devices ? 1 : 0);
+
+	*out_client = NULL;
+	rc = vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
+	if (rc < 0 && d->counts_devices && !d->first) {
+		d->counts_devices = false;
+		create.args.num_options = 0;
+		rc = vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
+	}
+	if (rc < 0)
+		return rc;
+	*out_client = create.args.client;
+	return SAL_OK;
+}
+
+static int find_chip(struct sal_stream *s, struct sal_err *err)
+{
+	struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Client_AddressableDevices_Args, list, .client = s->client);
+
+	rc = vendor_check(d, d->api->PJRT_Client_AddressableDevices(&list.args), err);
+	if (rc < 0)
+		return rc;
+	if (list.args.num_addressable_devices == 0)
+		return sal_err_set(err, SAL_NOT_FOUND, "the plugin has no device for this process");
+	s->chip = list.args.addressable_devices[0];
+
+	if (VENDOR_HAS(d, PJRT_Device_DefaultMemory)) {
+		VENDOR_ARGS(d, PJRT_Device_DefaultMemory_Args, get, .device = s->chip);
+
+		if (vendor_check(d, d->api->PJRT_Device_DefaultMemory(&get.args), NULL) == SAL_OK)
+			s->memory = get.args.memory;
+	}
+	return SAL_OK;
+}
+
+static int stream_create(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
+{
+	struct sal_stream *s;
+	int rc;
+
+	*out_stream = NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
+	s->device = d;
+	rc = create_client(d, &s->client, err);
+	if (rc < 0)
+		goto fail;
+	rc = find_chip(s, err);
+	if (rc < 0)
+		goto fail;
+	*out_stream = s;
+	return SAL_OK;
+fail:
+	stream_destroy(s);
+	return rc;
+}
+
+static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **out_device,
+		     struct sal_err *err)
+{
+	struct sal_device *d;
+	int rc;
+
+	*out_device = NULL;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a device");
+	pthread_mutex_init(&d->lock, NULL);
+	d->counts_devices = true;
+	rc = vendor_load(d, cfg->plugin_path, err);
+	if (rc < 0)
+		goto fail;
+	rc = stream_create(d, &d->first, err);
+	if (rc < 0)
+		goto fail;
+	d->spare = true;
+	rc = vendor_describe(d, err);
+	if (rc < 0)
+		goto fail;
+	*out_device = d;
+	return SAL_OK;
+fail:
+	pjrt_close(d);
+	return rc;
+}
+
+static void pjrt_close(struct sal_device *d)
+{
+	if (!d)
+		return;
+	stream_destroy(d->first);
+	vendor_bag_empty(&d->bag);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static const struct sal_device_facts *pjrt_facts(struct sal_device *d)
+{
+	return &d->facts;
+}
+
+static int pjrt_open_stream(struct sal_device *d, struct sal_stream **out_stream,
+			    struct sal_err *err)
+{
+	bool spare;
+
+	pthread_mutex_lock(&d->lock);
+	spare = d->spare;
+	d->spare = false;
+	pthread_mutex_unlock(&d->lock);
+	if (!spare)
+		return stream_create(d, out_stream, err);
+	*out_stream = d->first;
+	return SAL_OK;
+}
+
+static void pjrt_close_stream(struct sal_stream *s)
+{
+	struct sal_device *d;
+
+	if (!s)
+		return;
+	d = s->device;
+	if (s != d->first) {
+		stream_destroy(s);
+		return;
+	}
+	pthread_mutex_lock(&d->lock);
+	d->spare = true;
+	pthread_mutex_unlock(&d->lock);
+}
+
+const struct sal_device_ops sal_device_pjrt = {
+	.name = "pjrt",
+	.open = pjrt_open,
+	.close = pjrt_close,
+	.facts = pjrt_facts,
+	.open_stream = pjrt_open_stream,
+	.close_stream = pjrt_close_stream,
+	.compile = pjrt_compile,
+	.compiled_facts = pjrt_compiled_facts,
+	.compiled_image = pjrt_compiled_image,
+	.compiled_optimized = pjrt_compiled_optimized,
+	.free_compiled = pjrt_free_compiled,
+	.load = pjrt_load,
+	.unload = pjrt_unload,
+	.upload = pjrt_upload,
+	.download = pjrt_download,
+	.copy = pjrt_copy,
+	.when_ready = pjrt_when_ready,
+	.free_buffer = pjrt_free_buffer,
+	.execute = pjrt_execute,
+};

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vendor - what the files of this folder share.
+ *
+ * A device is a vendor's plugin, opened once and never unloaded (such libraries leave threads and exit
+ * handlers behind). A stream is a vendor client with one device. The first client is made with the device
+ * and stays as long as it does, because the facts point into it; it serves as the first stream.
+ *
+ *     sal_device ── first ──> sal_stream ── PJRT_Client, PJRT_Device
+ *                             sal_stream ── ...
+ *     sal_loaded ──> its stream;  sal_buffer ──> its stream
+ *
+ * Versions: entries beyond what every plugin since 0.57 has are tested before use (VENDOR_HAS). A plugin
+ * newer than our header may know longer argument structs and refuse ours as too short, so it gets a zeroed
+ * tail behind each of them, which means "not given".
+ *
+ * Threads: only `spare` changes after open, under the lock.
+ */
+#ifndef SAL_DEVICE_PJRT_VENDOR_H
+#define SAL_DEVICE_PJRT_VENDOR_H
+
+#include <pthread.h>
+
+#include <pjrt_c_api.h>
+
+#include "device/device.h"
+#include "device/pjrt/bag.h"
+#include "device/pjrt/layouts.h"
+
+#define VENDOR_TAIL 128
+
+struct sal_device {
+	const PJRT_Api *api;
+	size_t tail; /* bytes of VENDOR_TAIL that the plugin is told of */
+	const struct layouts_extension *layouts; /* NULL: not offered */
+	bool counts_devices; /* understands cpu_device_count */
+	struct sal_stream *first; /* owned */
+	struct sal_device_facts facts; /* points into first's client and bag */
+	struct vendor_bag bag; /* owned */
+	pthread_mutex_t lock;
+	bool spare; /* first is not in use */
+};
+
+struct sal_stream {
+	struct sal_device *device; /* borrowed */
+	PJRT_Client *client; /* owned */
+	PJRT_Device *chip; /* borrowed: client */
+	PJRT_Memory *memory; /* borrowed: client; NULL: the plugin knows none */
+};
+
+struct sal_buffer {
+	struct sal_stream *stream; /* borrowed */
+	PJRT_Buffer *buffer; /* owned */
+	uint64_t host_bytes;
+};
+
+struct sal_loaded {
+	struct sal_stream *stream; /* borrowed */
+	PJRT_LoadedExecutable *executable; /* owned */
+	bool keep_all; /* what it would take over is unknown: nothing */
+	size_t output_count;
+	uint64_t *output_bytes; /* owned; on the host */
+};
+
+/* Declares `name`, zeroed but for the fields given, to be passed as &name.args. */
+#define VENDOR_ARGS(d, type, name, ...)          \
+	struct {                                 \
+		type args;                       \
+		unsigned char tail[VENDOR_TAIL]; \
+	} name = { .args = { .struct_size = type##_STRUCT_SIZE + (d)->tail, __VA_ARGS__ } }
+
+/* Whether the plugin has this entry. */
+#define VENDOR_HAS(d, entry)                                                             \
+	((d)->api->struct_size >= offsetof(PJRT_Api, entry) + sizeof((d)->api->entry) && \
+	 (d)->api->entry)
+
+/* --- api.c --- */
+
+/* Loads the plugin and looks at its version and entries. */
+int vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
+/* Turns what a call returned into ours: 0, or a negated code with the vendor's words. Frees it. */
+int vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err);
+/* The same, for calls whose failure changes nothing. */
+void vendor_drop(const struct sal_device *d, PJRT_Error *error);
+/* Calls done (which may be NULL) once the event has fired, perhaps at once. Takes the event. */
+void vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done, void *ctx);
+
+/* --- describe.c --- */
+
+/* Fills d->facts from d->first. */
+int vendor_describe(struct sal_device *d, struct sal_err *err);
+int vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
+		  struct sal_values *out_values, struct sal_err *err);
+
+/* --- outcome.c: what a compilation gave --- */
+
+int vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		   struct sal_text options, PJRT_LoadedExecutable **out_loaded,
+		   struct sal_err *err);
+void vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded);
+int vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
+			  PJRT_Executable **out_executable, struct sal_err *err);
+void vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable);
+/* Type, shape and bytes of each output, in the bag or borrowed from the executable. */
+int vendor_outputs(const struct sal_device *d, PJRT_Executable *executable, struct vendor_bag *bag,
+		   struct sal_program_facts *facts, struct sal_err *err);
+
+int pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err);
+const struct sal_program_facts *pjrt_compiled_facts(struct sal_compiled *c);
+struct sal_text pjrt_compiled_image(struct sal_compiled *c);
+struct sal_text pjrt_compiled_optimized(struct sal_compiled *c);
+void pjrt_free_compiled(struct sal_compiled *c);
+
+/* --- image.c: from a compilation to a loaded program --- */
+
+enum vendor_image_flag {
+	IMAGE_SOURCE = 1, /* holds the program's source: the plugin cannot serialise */
+	IMAGE_ALIASES = 2, /* the program's facts name all that it takes over */
+};
+
+struct vendor_source {
+	struct sal_text format, program, options;
+};
+
+/* An image around the vendor's bytes, or around the source if they are empty. */
+struct sal_text vendor_image(struct vendor_bag *bag, struct sal_text serialized,
+			     const struct vendor_source *source, bool knows_aliases);
+int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+	      struct sal_err *err);
+void pjrt_unload(struct sal_loaded *p);
+
+/* --- buffer.c --- */
+
+/* Bytes of a dense array as the host stores it; fails for what is no array. */
+int vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);
+int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		struct sal_buffer **out_buffer, struct sal_err *err);
+int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		  struct sal_err *err);
+int pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+int pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
+void pjrt_free_buffer(struct sal_buffer *b);
+
+/* --- execute.c --- */
+
+int pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "link/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+int sal_socket_connect(const char *path, struct sal_err *err)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s: too long for a socket", path);
+	strcpy(address.sun_path, path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return sal_err_set(err, SAL_UNAVAILABLE, "socket: %s", strerror(errno));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0) {
+		int why = errno;
+
+		(void)close(fd);
+		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(why));
+	}
+	return fd;
+}
+
+int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
+		    struct sal_err *err)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))] = { 0 };
+	const char *at = bytes;
+
+	while (size > 0) {
+		struct iovec part = { .iov_base = (void *)at, .iov_len = size };
+		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+		ssize_t n;
+
+		if (fd_count > 0) {
+			struct cmsghdr *head;
+
+			message.msg_control = control;
+			message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+			head = CMSG_FIRSTHDR(&message);
+			head->cmsg_level = SOL_SOCKET;
+			head->cmsg_type = SCM_RIGHTS;
+			head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+			memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
+		}
+		n = sendmsg(fd, &message, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return sal_err_set(err, SAL_UNAVAILABLE, "send: %s", strerror(errno));
+		at += n;
+		size -= (size_t)n;
+		fd_count = 0; /* they went with the first bytes */
+	}
+	return SAL_OK;
+}
+
+/* Keep the descriptors we asked for, close any other. */
+static size_t take_fds(struct msghdr *message, int *fds, size_t room)
+{
+	struct cmsghdr *head;
+	size_t taken = 0;
+
+	for (head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
+		size_t i, n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(fd));
+			if (taken < room)
+				fds[taken++] = fd;
+			else
+				(void)close(fd);
+		}
+	}
+	return taken;
+}
+
+static int wait_readable(int fd, int timeout_ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	do
+		n = poll(&p, 1, timeout_ms);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_count, int timeout_ms,
+		       struct sal_err *err)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))];
+	char *at = bytes;
+	size_t taken = 0, i;
+
+	for (i = 0; i < fd_count; i++)
+		fds[i] = -1;
+	while (size > 0) {
+		struct iovec part = { .iov_base = at, .iov_len = size };
+		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+		ssize_t n;
+
+		message.msg_control = control;
+		message.msg_controllen = sizeof(control);
+		if (wait_readable(fd, timeout_ms) <= 0)
+			n = -1;
+		else
+			n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			for (i = 0; i < taken; i++)
+				(void)close(fds[i]);
+			for (i = 0; i < fd_count; i++)
+				fds[i] = -1;
+			return sal_err_set(err, SAL_UNAVAILABLE,
+					   n == 0 ? "the other side hung up" : "no answer");
+		}
+		taken += take_fds(&message, fds + taken, fd_count - taken);
+		at += n;
+		size -= (size_t)n;
+	}
+	return SAL_OK;
+}
+
+int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "memfd: %s", strerror(errno));
+	if (ftruncate(fd, (off_t)bytes) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+		int why = errno;
+
+		(void)close(fd);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "memfd: %s", strerror(why));
+	}
+	return fd;
+}
+
+void *sal_shared_map(int fd, uint64_t bytes)
+{
+	struct stat st;
+	void *p;
+
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
+		return NULL;
+	p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int sal_doorbell_create(struct sal_err *err)
+{
+	int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (fd < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "eventfd: %s", strerror(errno));
+	return fd;
+}
+
+void sal_doorbell_ring(int fd)
+{
+	uint64_t one = 1;
+
+	/* EAGAIN: it is ringing already. */
+	if (write(fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void sal_doorbell_quiet(int fd)
+{
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}

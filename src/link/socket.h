@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * socket - the unix socket between client and daemon: connecting, whole messages, descriptors, and the
+ * sealed shared memory and doorbells that travel over it.
+ *
+ * All descriptors are close-on-exec.
+ */
+#ifndef SAL_LINK_SOCKET_H
+#define SAL_LINK_SOCKET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+#define SAL_FDS_MAX 4
+
+/* Returns the descriptor, or a negative code; -SAL_UNAVAILABLE if nobody listens there. */
+int sal_socket_connect(const char *path, struct sal_err *err);
+
+/* Send or receive exactly `size` bytes, or fail with -SAL_UNAVAILABLE; gives up after timeout_ms. */
+int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
+		    struct sal_err *err);
+int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_count, int timeout_ms,
+		       struct sal_err *err);
+
+/* Anonymous shared memory of fixed size: the peer can neither shrink nor grow it. */
+int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);
+/* NULL if it cannot be mapped, or is not of that size. */
+void *sal_shared_map(int fd, uint64_t bytes);
+
+/* A doorbell: ring it, or wait for it with poll(2) and then quiet it. */
+int sal_doorbell_create(struct sal_err *err);
+void sal_doorbell_ring(int fd);
+void sal_doorbell_quiet(int fd);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes)
+{
+	struct svc_buffer *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->refs = 1;
+	b->session = s;
+	b->bytes = bytes;
+	s->live_bytes += bytes;
+	STAILQ_INIT(&b->waiters);
+	return b;
+}
+
+struct svc_buffer *svc_buffer_ref(struct svc_buffer *b)
+{
+	b->refs++;
+	return b;
+}
+
+void svc_buffer_unref(struct svc_buffer *b)
+{
+	if (!b || --b->refs > 0)
+		return;
+	b->session->live_bytes -= b->bytes;
+	b->session->server->ops->free_buffer(b->device);
+	free(b->text);
+	free(b);
+}
+
+/* Everyone who waited may go on; each holds a reference of its own. */
+static void release_waiters(struct svc_buffer *b)
+{
+	struct svc_waiter *w;
+
+	while ((w = STAILQ_FIRST(&b->waiters))) {
+		STAILQ_REMOVE_HEAD(&b->waiters, link);
+		w->go(w);
+	}
+}
+
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device)
+{
+	b->device = take_device;
+	release_waiters(b);
+}
+
+void svc_buffer_fail(struct svc_buffer *b, int code, const char *text)
+{
+	b->code = code < 0 ? -code : code;
+	free(b->text);
+	b->text = strdup(text ? text : "");
+	release_waiters(b);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * idmap - from the ids a client chose to what they stand for. Open addressing; ids are not 0.
+ */
+#ifndef SAL_SERVICE_IDMAP_H
+#define SAL_SERVICE_IDMAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct svc_idmap_slot {
+	uint64_t id; /* 0: free */
+	void *value;
+};
+
+struct svc_idmap {
+	struct svc_idmap_slot *slots; /* owned */
+	size_t room; /* a power of two, or 0 */
+	size_t count;
+};
+
+void svc_idmap_init(struct svc_idmap *map);
+void svc_idmap_fini(struct svc_idmap *map);
+/* False if the id is 0 or taken, or for lack of memory. */
+bool svc_idmap_add(struct svc_idmap *map, uint64_t id, void *value);
+/* NULL if there is none. */
+void *svc_idmap_find(const struct svc_idmap *map, uint64_t id);
+void *svc_idmap_remove(struct svc_idmap *map, uint64_t id);
+/* Take out any; NULL if it is empty. */
+void *svc_idmap_pop(struct svc_idmap *map);
+
+#endif

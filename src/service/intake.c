@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * intake - what each record of a client means.
+ *
+ * The record is our own copy and its shape is valid; what it names is not checked yet. A client that names
+ * what it may not (memory outside its arena, an id that is taken, sizes that do not add up) has broken the rules
+ * and is disconnected. One that uses what does not exist gets an error, as from any plugin.
+ */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Programs larger than this are nonsense. */
+#define PROGRAM_MAX (UINT64_C(1) << 30)
+
+/* --- uploads ------------------------------------------------------------------------------------------ */
+
+/* Bytes of the arena that the vendor uses in place. */
+struct lease {
+	struct svc_session *session; /* owned reference */
+	struct sal_place_in_arena place;
+};
+
+static void on_released(void *ctx, int code, const char *message)
+{
+	struct lease *lease = ctx;
+
+	(void)code;
+	(void)message;
+	svc_outbox_released(&lease->session->outbox, &lease->place);
+	svc_session_unref(lease->session);
+	free(lease);
+}
+
+static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
+{
+	uint64_t bytes = sal_type_bytes(m->type);
+	uint32_t i;
+
+	if (bytes == 0)
+		return false;
+	for (i = 0; i < m->rank; i++)
+		if (dims[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)dims[i], &bytes))
+			return false;
+	return bytes == m->size;
+}
+
+/* A buffer under the client's id; NULL if the id is taken or there is no memory. */
+static struct svc_buffer *new_buffer(struct svc_session *s, uint64_t id, uint64_t bytes)
+{
+	struct svc_buffer *b = svc_buffer_create(s, bytes);
+
+	if (b && !svc_idmap_add(&s->buffers, id, b)) {
+		svc_buffer_unref(b);
+		return NULL;
+	}
+	return b;
+}
+
+static bool take_upload(struct svc_session *s, const struct sal_msg_upload *m)
+{
+	const int64_t *dims = (const int64_t *)(m + 1);
+	struct sal_array array = { .type = m->type, .rank = m->rank, .dims = dims };
+	const struct sal_device_ops *ops = s->server->ops;
+	struct sal_buffer *device = NULL;
+	struct sal_err err = { 0 };
+	struct lease *lease = NULL;
+	const void *data = dims + m->rank;
+	struct svc_buffer *b;
+	int rc;
+
+	if (m->from.size > 0)
+		data = svc_session_place(s, &m->from);
+	if (!data || !size_adds_up(m, dims))
+		return false;
+	b = new_buffer(s, m->id, m->size);
+	if (!b)
+		return false;
+	if (m->from.size > 0) {
+		lease = malloc(sizeof(*lease));
+		if (!lease) {
+			svc_buffer_fail(b, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
+			svc_outbox_released(&s->outbox, &m->from);
+			return true;
+		}
+		*lease = (struct lease){ svc_session_ref(s), m->from };
+	}
+	rc = ops->upload(s->server->stream, &array, data,
+			 lease ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY, lease ? on_released : NULL,
+			 lease, &device, &err);
+	if (rc < 0) {
+		if (lease)
+			on_released(lease, 0, NULL);
+		svc_buffer_fail(b, err.code, err.text);
+	} else {
+		svc_buffer_set(b, device);
+	}
+	return true;
+}
+
+/* --- downloads ---------------------------------------------------------------------------------------- */
+
+struct download {
+	struct svc_waiter waiter;
+	struct svc_session *session; /* owned reference */
+	struct svc_buffer *buffer; /* owned reference, until it has started */
+	uint64_t request, size;
+	void *into; /* in the arena; NULL: in the record */
+	char bytes[]; /* then here */
+};
+
+static void download_end(struct download *d, int code, const char *text)
+{
+	if (code)
+		svc_outbox_done(&d->session->outbox, d->request, code, text,
+				strnlen(text, SAL_INLINE_MAX));
+	else
+		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
+				d->into ? 0 : (size_t)d->size);
+	svc_session_unref(d->session);
+	free(d);
+}
+
+static void on_downloaded(void *ctx, int code, const char *message)
+{
+	download_end(ctx, code, message ? message : "");
+}
+
+static void download_start(struct svc_waiter *w)
+{
+	struct download *d = (struct download *)w;
+	struct svc_buffer *b = d->buffer;
+	struct sal_err err = { 0 };
+
+	if (!b->device)
+		download_end(d, b->code, b->text ? b->text : "");
+	else if (d->session->server->ops->download(b->device, d->into ? d->into : d->bytes,
+						   (size_t)d->size, on_downloaded, d, &err) < 0)
+		download_end(d, err.code, err.text);
+	svc_buffer_unref(b);
+}
+
+static void when_started(struct svc_buffer *b, struct svc_waiter *w)
+{
+	if (svc_buffer_is_pending(b))
+		STAILQ_INSERT_TAIL(&b->waiters, w, link);
+	else
+		w->go(w);
+}
+
+static void no_such(struct svc_session *s, uint64_t request, const char *what, uint64_t id)
+{
+	char text[80];
+	int n = snprintf(text, sizeof(text), "salusd: there is no %s %" PRIu64, what, id);
+
+	svc_outbox_done(&s->outbox, request, SAL_INVALID_ARGUMENT, text, (size_t)n);
+}
+
+static bool take_download(struct svc_session *s, const struct sal_msg_download *m)
+{
+	struct svc_buffer *b = svc_idmap_find(&s->buffers, m->id);
+	void *into = NULL;
+	struct download *d;
+
+	if (m->into.size > 0) {
+		into = svc_session_place(s, &m->into);
+		if (!into)
+			return false;
+	}
+	if (!b) {
+		no_such(s, m->request, "buffer", m->id);
+		return true;
+	}
+	d = malloc(sizeof(*d) + (into ? 0 : (size_t)m->size));
+	if (!d)
+		return false;
+	d->waiter.go = download_start;
+	d->session = svc_session_ref(s);
+	d->buffer = svc_buffer_ref(b);
+	d->request = m->request;
+	d->size = m->size;
+	d->into = into;
+	when_started(b, &d->waiter);
+	return true;
+}
+
+/* --- copies and deletes -------------------------------------------------------------------------------- */
+
+struct copy {
+	struct svc_waiter waiter;
+	struct svc_buffer *from, *to; /* owned references */
+};
+
+static void copy_start(struct svc_waiter *w)
+{
+	struct copy *c = (struct copy *)w;
+	struct svc_server *server = c->from->session->server;
+	struct sal_buffer *device = NULL;
+	struct sal_err err = { 0 };
+
+	if (!c->from->device)
+		svc_buffer_fail(c->to, c->from->code, c->from->text);
+	else if (server->ops->copy(c->from->device, &device, &err) < 0)
+		svc_buffer_fail(c->to, err.code, err.text);
+	else
+		svc_buffer_set(c->to, device);
+	svc_buffer_unref(c->from);
+	svc_buffer_unref(c->to);
+	free(c);
+}
+
+static bool take_copy(struct svc_session *s, const struct sal_msg_copy *m)
+{
+	struct svc_buffer *from = svc_idmap_find(&s->buffers, m->from);
+	struct svc_buffer *to = from ? new_buffer(s, m->to, from->bytes) : NULL;
+	struct copy *c = to ? malloc(sizeof(*c)) : NULL;
+
+	if (!c)
+		return false;
+	*c = (struct copy){ { .go = copy_start }, svc_buffer_ref(from), svc_buffer_ref(to) };
+	when_started(from, &c->waiter);
+	return true;
+}
+
+static bool take_delete(struct svc_session *s, const struct sal_msg_delete *m)
+{
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	uint32_t i;
+
+	for (i = 0; i < m->count; i++)
+		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[i]));
+	return true;
+}
+
+/* --- executions ---------------------------------------------------------------------------------------- */
+
+/* Buffers for all outputs; on failure none is left. */
+static bool make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
+			 struct svc_execution *x)
+{
+	uint32_t i;
+
+	for (i = 0; i < m->output_count; i++) {
+		uint64_t bytes = x->program->facts->outputs[i].bytes;
+		struct svc_buffer *b = new_buffer(s, m->first_output + i, bytes);
+
+		if (!b)
+			return false;
+		x->outputs[x->output_count++] = svc_buffer_ref(b);
+	}
+	return true;
+}
+
+/* Arguments that an output takes over leave the client's hands now. */
+static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
+			 const struct svc_execution *x)
+{
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	const struct sal_program_facts *facts = x->program->facts;
+	size_t i, k;
+
+	for (i = 0; i < facts->donated_count; i++) {
+		bool kept = facts->donated[i] >= m->arg_count;
+
+		for (k = 0; k < x->keep_count && !kept; k++)
+			kept = x->keep[k] == (int64_t)facts->donated[i];
+		if (!kept)
+			svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[facts->donated[i]]));
+	}
+}
+
+/* References to all arguments; the first that does not exist, or UINT32_MAX. */
+static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m,
+			  struct svc_execution *x)
+{
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	const uint32_t *keep = (const uint32_t *)(ids + m->arg_count);
+	uint32_t i;
+
+	for (i = 0; i < m->arg_count; i++) {
+		struct svc_buffer *b = svc_idmap_find(&s->buffers, ids[i]);
+
+		if (!b)
+			return i;
+		x->args[x->arg_count++] = svc_buffer_ref(b);
+	}
+	for (i = 0; i < m->keep_count; i++)
+		x->keep[x->keep_count++] = keep[i];
+	return UINT32_MAX;
+}
+
+static struct svc_execution *new_execution(struct svc_session *s, const struct sal_msg_execute *m,
+					   struct svc_program *p)
+{
+	struct svc_execution *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->session = svc_session_ref(s);
+	x->program = svc_program_ref(p->shared);
+	x->request = m->request;
+	x->args = calloc((size_t)m->arg_count + 1, sizeof(*x->args));
+	x->outputs = calloc((size_t)m->output_count + 1, sizeof(*x->outputs));
+	x->keep = calloc((size_t)m->keep_count + 1, sizeof(*x->keep));
+	if (x->args && x->outputs && x->keep)
+		return x;
+	svc_execution_free(x);
+	return NULL;
+}
+
+static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
+{
+	struct svc_program *p = svc_idmap_find(&s->programs, m->program);
+	struct svc_execution *x;
+	uint32_t missing;
+
+	if (!p) {
+		no_such(s, m->request, "program", m->program);
+		return true;
+	}
+	if (m->output_count != p->shared->facts->output_count)
+		return false;
+	x = new_execution(s, m, p);
+	if (!x)
+		return false;
+	missing = take_args(s, m, x);
+	if (!make_outputs(s, m, x)) {
+		svc_execution_free(x);
+		return false;
+	}
+	if (missing != UINT32_MAX) {
+		const uint64_t *ids = (const uint64_t *)(m + 1);
+		uint32_t i;
+
+		for (i = 0; i < m->output_count; i++)
+			svc_buffer_fail(x->outputs[i], SAL_INVALID_ARGUMENT,
+					"computed from a buffer that does not exist");
+		no_such(s, m->request, "buffer", ids[missing]);
+		svc_execution_free(x);
+		return true;
+	}
+	take_donated(s, m, x);
+	svc_execution_submit(x);
+	return true;
+}
+
+/* --- programs ------------------------------------------------------------------------------------------ */
+
+/* A copy of bytes in the arena; NULL if the place is not the client's. */
+static void *copy_out(struct svc_session *s, const struct sal_place_in_arena *place)
+{
+	const void *at = svc_session_place(s, place);
+	void *copy = at && place->size <= PROGRAM_MAX ? malloc((size_t)place->size + 1) : NULL;
+
+	if (copy)
+		memcpy(copy, at, (size_t)place->size);
+	return copy;
+}
+
+static struct svc_job *new_job(struct svc_session *s, enum svc_job_kind kind, uint64_t request,
+			       uint64_t id)
+{
+	struct svc_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->kind = kind;
+	job->session = svc_session_ref(s);
+	job->request = request;
+	job->id = id;
+	return job;
+}
+
+static void drop_job(struct svc_job *job)
+{
+	svc_session_unref(job->session);
+	free(job->program);
+	free(job->options);
+	free(job);
+}
+
+static bool take_compile(struct svc_session *s, const struct sal_msg_compile *m)
+{
+	struct svc_job *job = new_job(s, SVC_JOB_COMPILE, m->request, m->id);
+
+	if (!job)
+		return false;
+	memcpy(job->format, m->format, sizeof(job->format));
+	job->program = copy_out(s, &m->program);
+	job->options = copy_out(s, &m->options);
+	job->program_size = (size_t)m->program.size;
+	job->option_size = (size_t)m->options.size;
+	if (!job->program || !job->options || svc_idmap_find(&s->programs, m->id)) {
+		drop_job(job);
+		return false;
+	}
+	svc_server_post(s->server, job);
+	return true;
+}
+
+static bool take_load(struct svc_session *s, const struct sal_msg_load *m)
+{
+	struct svc_job *job = new_job(s, SVC_JOB_LOAD, m->request, m->id);
+
+	if (!job)
+		return false;
+	job->program = copy_out(s, &m->blob);
+	job->program_size = (size_t)m->blob.size;
+	if (!job->program || svc_idmap_find(&s->programs, m->id)) {
+		drop_job(job);
+		return false;
+	}
+	svc_server_post(s->server, job);
+	return true;
+}
+
+/* Tell the size, and copy the bytes if there is room for them. */
+static bool give(struct svc_session *s, const struct sal_msg_fetch *m, struct sal_text bytes)
+{
+	void *into = m->into.size > 0 ? svc_session_place(s, &m->into) : NULL;
+
+	if (m->into.size > 0 && !into)
+		return false;
+	if (into && m->into.size >= bytes.size)
+		memcpy(into, bytes.at, bytes.size);
+	svc_outbox_reply(&s->outbox, m->request, 0, NULL, bytes.size);
+	return true;
+}
+
+static bool take_fetch(struct svc_session *s, const struct sal_msg_fetch *m)
+{
+	struct svc_program *p = svc_idmap_find(&s->programs, m->id);
+	struct svc_job *job;
+
+	if (!p) {
+		svc_outbox_reply(&s->outbox, m->request, SAL_NOT_FOUND,
+				 "salusd: there is no such program", 0);
+		return true;
+	}
+	if (m->what == SAL_FETCH_FACTS)
+		return give(s, m, p->shared->image->facts);
+	if (m->what == SAL_FETCH_OPTIMIZED)
+		return give(s, m, p->shared->image->optimized);
+	if (m->into.size > 0 && !svc_session_place(s, &m->into))
+		return false;
+	job = new_job(s, SVC_JOB_SEAL, m->request, m->id);
+	if (!job)
+		return false;
+	job->into = m->into;
+	job->image = sal_image_ref(p->shared->image);
+	svc_server_post(s->server, job);
+	return true;
+}
+
+static bool take_unload(struct svc_session *s, const struct sal_msg_unload *m)
+{
+	struct svc_program *p = svc_idmap_remove(&s->programs, m->id);
+
+	if (p) {
+		svc_program_unref(s->server, p->shared);
+		free(p);
+	}
+	return true;
+}
+
+bool svc_intake(struct svc_session *s, const struct sal_header *record)
+{
+	if (!sal_submit_is_valid(record))
+		return false;
+	switch (record->type) {
+	case SAL_MSG_COMPILE:
+		return take_compile(s, (const struct sal_msg_compile *)record);
+	case SAL_MSG_LOAD:
+		return take_load(s, (const struct sal_msg_load *)record);
+	case SAL_MSG_FETCH:
+		return take_fetch(s, (const struct sal_msg_fetch *)record);
+	case SAL_MSG_UNLOAD:
+		return take_unload(s, (const struct sal_msg_unload *)record);
+	case SAL_MSG_UPLOAD:
+		return take_upload(s, (const struct sal_msg_upload *)record);
+	case SAL_MSG_DOWNLOAD:
+		return take_download(s, (const struct sal_msg_download *)record);
+	case SAL_MSG_EXECUTE:
+		return take_execute(s, (const struct sal_msg_execute *)record);
+	case SAL_MSG_DELETE:
+		return take_delete(s, (const struct sal_msg_delete *)record);
+	case SAL_MSG_COPY:
+		return take_copy(s, (const struct sal_msg_copy *)record);
+	default:
+		return false;
+	}
+}

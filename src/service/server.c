@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server - the main thread: the socket, the greeting, the death of clients, and the compile pool.
+ *
+ * A connection is a client (its first bytes are a hello) or somebody with a question (a line of JSON). A
+ * client's socket stays open as its death notice; all it ever says on it again is that it wants more shared
+ * memory.
+ */
+#include "service/service.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/socket.h"
+#include "wire/facts.h"
+
+#define CLIENTS_MAX 4096
+#define LINE_MAX_BYTES 65536
+#define HELPERS 2
+
+/* One connection. */
+struct svc_client {
+	LIST_ENTRY(svc_client) link; /* in server->clients */
+	struct svc_server *server; /* borrowed */
+	uv_poll_t poll;
+	int fd; /* owned */
+	struct svc_session *session; /* owned reference; NULL before the hello, and for questions */
+	size_t filled;
+	char bytes[LINE_MAX_BYTES]; /* what has come of the hello or the line */
+};
+
+/* --- jobs for the compile pool --------------------------------------------------------------------------- */
+
+static void job_free(struct svc_job *job)
+{
+	sal_image_unref(job->image);
+	svc_session_unref(job->session);
+	free(job->program);
+	free(job->options);
+	free(job);
+}
+
+void svc_server_post(struct svc_server *server, struct svc_job *take_job)
+{
+	TAILQ_INSERT_TAIL(&server->jobs, take_job, link);
+	(void)uv_async_send(&server->job_bell);
+}
+
+/* The session gets the program under the id it chose. */
+static void give_program(struct svc_job *job, struct sal_image *take_image)
+{
+	struct svc_session *s = job->session;
+	uint64_t fact_size = take_image->facts.size;
+	struct svc_program *p = calloc(1, sizeof(*p));
+
+	(void)pthread_mutex_lock(&s->server->lock);
+	if (p && !s->dead) {
+		p->id = job->id;
+		p->shared = svc_program_share(s->server, take_image);
+		if (p->shared && svc_idmap_add(&s->programs, p->id, p)) {
+			svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
+		} else {
+			svc_program_unref(s->server, p->shared);
+			free(p);
+			svc_outbox_reply(&s->outbox, job->request, SAL_INTERNAL,
+					 "salusd: the program cannot be kept", 0);
+		}
+	} else {
+		sal_image_unref(take_image);
+		free(p);
+	}
+	(void)pthread_mutex_unlock(&s->server->lock);
+}
+
+static void on_compiled(void *ctx, int code, const char *message, struct sal_image *image)
+{
+	struct svc_job *job = ctx;
+
+	TAILQ_REMOVE(&job->session->jobs, job, link);
+	if (code)
+		svc_outbox_reply(&job->session->outbox, job->request, code < 0 ? -code : code,
+				 message, 0);
+	else
+		give_program(job, image);
+	job_free(job);
+}
+
+static void do_compile(struct svc_server *server, struct svc_job *job)
+{
+	struct sal_compile_source source = {
+		.format = { job->format, strlen(job->format) },
+		.program = { job->program, job->program_size },
+		.options = { job->options, job->option_size },
+	};
+	struct sal_err err = { 0 };
+
+	TAILQ_INSERT_TAIL(&job->session->jobs, job, link);
+	if (sal_compile_submit(server->pool, &source, on_compiled, job, &job->pending, &err) < 0)
+		on_compiled(job, err.code, err.text, NULL);
+}
+
+static void do_load(struct svc_server *server, struct svc_job *job)
+{
+	struct sal_err err = { 0 };
+	struct sal_image *image = NULL;
+
+	if (sal_image_open(server->pool, job->program, job->program_size, &image, &err) < 0)
+		svc_outbox_reply(&job->session->outbox, job->request, err.code, err.text, 0);
+	else
+		give_program(job, image);
+	job_free(job);
+}
+
+static void do_seal(struct svc_server *server, struct svc_job *job)
+{
+	struct svc_session *s = job->session;
+	struct sal_err err = { 0 };
+	void *bytes = NULL;
+	size_t size = 0;
+
+	if (sal_image_seal(server->pool, job->image, &bytes, &size, &err) < 0) {
+		svc_outbox_reply(&s->outbox, job->request, err.code, err.text, 0);
+	} else {
+		void *into = job->into.size >= size && job->into.size > 0
+				     ? svc_session_place(s, &job->into)
+				     : NULL;
+
+		if (into)
+			memcpy(into, bytes, size);
+		svc_outbox_reply(&s->outbox, job->request, 0, NULL, size);
+	}
+	free(bytes);
+	job_free(job);
+}
+
+static void on_jobs(uv_async_t *bell)
+{
+	struct svc_server *server = bell->data;
+	struct svc_job *job;
+
+	for (;;) {
+		(void)pthread_mutex_lock(&server->lock);
+		job = TAILQ_FIRST(&server->jobs);
+		if (job)
+			TAILQ_REMOVE(&server->jobs, job, link);
+		(void)pthread_mutex_unlock(&server->lock);
+		if (!job)
+			return;
+		if (job->kind == SVC_JOB_COMPILE)
+			do_compile(server, job);
+		else if (job->kind == SVC_JOB_LOAD)
+			do_load(server, job);
+		else
+			do_seal(server, job);
+	}
+}
+
+/* --- connections ------------------------------------------------------------------------------------------ */
+
+static void on_client_closed(uv_handle_t *handle)
+{
+	struct svc_client *c = handle->data;
+
+	(void)close(c->fd);
+	free(c);
+}
+
+/* The client hung up or was told to go. */
+static void client_close(struct svc_client *c)
+{
+	struct svc_server *server = c->server;
+	struct svc_job *job;
+
+	LIST_REMOVE(c, link);
+	server->idle_since_ns = svc_now_ns();
+	if (c->session) {
+		while ((job = TAILQ_FIRST(&c->session->jobs))) {
+			TAILQ_REMOVE(&c->session->jobs, job, link);
+			if (job->pending)
+				sal_compile_cancel(job->pending);
+			job_free(job);
+		}
+		(void)pthread_mutex_lock(&server->lock);
+		svc_session_kill(c->session);
+		(void)pthread_mutex_unlock(&server->lock);
+		svc_worker_wake(server); /* others may have been granted their turn */
+		svc_session_unref(c->session);
+	}
+	(void)uv_poll_stop(&c->poll);
+	uv_close((uv_handle_t *)&c->poll, on_client_closed);
+}
+
+static void close_fds(int *fds, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+/* A fresh socket takes this without waiting; one that does not is no client of ours. */
+static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int *fds)
+{
+	struct svc_server *server = c->server;
+	struct sal_welcome welcome = {
+		.magic = SAL_WIRE_MAGIC,
+		.major = SAL_WIRE_MAJOR,
+		.minor = SAL_WIRE_MINOR,
+		.size = sizeof(welcome),
+		.code = refusal ? refusal->code : 0,
+		.session = c->session ? c->session->id : 0,
+		.ring_bytes = SVC_RING_BYTES,
+		.segment_bytes = SVC_SEGMENT_BYTES,
+		.fact_bytes = refusal ? 0 : server->fact_size,
+	};
+	int rc;
+
+	if (refusal)
+		(void)snprintf(welcome.reason, sizeof(welcome.reason), "%s", refusal->text);
+	rc = sal_socket_send(c->fd, &welcome, sizeof(welcome), fds, refusal ? 0 : 4, NULL);
+	if (rc >= 0 && !refusal)
+		rc = sal_socket_send(c->fd, server->facts, server->fact_size, NULL, 0, NULL);
+	return rc;
+}
+
+static bool greet(struct svc_client *c)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	struct sal_hello hello;
+	struct sal_err err = { 0 };
+	int fds[4];
+	bool ok;
+
+	memcpy(&hello, c->bytes, sizeof(hello));
+	(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (!sal_hello_is_valid(&hello))
+		return false;
+	if (hello.major != SAL_WIRE_MAJOR) {
+		(void)sal_err_set(&err, SAL_FAILED_PRECONDITION,
+				  "protocol %u.%u is not ours (%d.%d): the plugin is of another "
+				  "version",
+				  hello.major, hello.minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
+		(void)send_welcome(c, &err, NULL);
+		return false;
+	}
+	if (svc_session_create(c->server, &hello, &c->session, fds, &err) < 0) {
+		(void)send_welcome(c, &err, NULL);
+		return false;
+	}
+	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
+	c->session->pid = peer.pid;
+	c->session->uid = peer.uid;
+	ok = send_welcome(c, NULL, fds) >= 0;
+	close_fds(fds, 4);
+	sal_log_info("session", "opened id=%" PRIu64 " name=%s pid=%d uid=%u", c->session->id,
+		     c->session->name, (int)peer.pid, (unsigned)peer.uid);
+	return ok;
+}
+
+static bool answer_question(struct svc_client *c)
+{
+	char *end = memchr(c->bytes, '\n', c->filled);
+	char *answer;
+
+	if (!end)
+		return c->filled < sizeof(c->bytes);
+	*end = '\0';
+	answer = svc_admin_answer(c->server, c->bytes);
+	if (answer)
+		(void)sal_socket_send(c->fd, answer, strlen(answer), NULL, 0, NULL);
+	free(answer);
+	return false; /* one question, one answer */
+}
+
+static bool grow(struct svc_client *c)
+{
+	struct sal_grown grown = { 0 };
+	struct sal_grow ask;
+	struct sal_err err = { 0 };
+	int fd;
+	bool ok;
+
+	memcpy(&ask, c->bytes, sizeof(ask));
+	c->filled = 0;
+	(void)pthread_mutex_lock(&c->server->lock);
+	fd = svc_session_grow(c->session, ask.bytes, &grown.segment, &grown.bytes, &err);
+	(void)pthread_mutex_unlock(&c->server->lock);
+	if (fd < 0)
+		grown.code = err.code;
+	ok = sal_socket_send(c->fd, &grown, sizeof(grown), &fd, fd >= 0 ? 1 : 0, NULL) >= 0;
+	if (fd >= 0)
+		(void)close(fd);
+	return ok;
+}
+
+/* What has come is enough for something; false: hang up. */
+static bool look_at(struct svc_client *c)
+{
+	if (c->session)
+		return c->filled < sizeof(struct sal_grow) || grow(c);
+	if (c->bytes[0] == '{')
+		return answer_question(c);
+	if (c->filled < sizeof(struct sal_hello))
+		return true;
+	c->filled = 0;
+	return greet(c);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct svc_client *c = poll->data;
+	size_t want = c->session	   ? sizeof(struct sal_grow)
+		      : c->filled == 0	   ? 1
+		      : c->bytes[0] == '{' ? sizeof(c->bytes)
+					   : sizeof(struct sal_hello);
+	ssize_t n;
+
+	if (status < 0 || (events & UV_DISCONNECT && !(events & UV_READABLE))) {
+		client_close(c);
+		return;
+	}
+	/* Without waiting; descriptors that a client sends along are closed by the kernel. */
+	n = recv(c->fd, c->bytes + c->filled, want - c->filled, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		client_close(c);
+		return;
+	}
+	c->filled += (size_t)n;
+	if (!look_at(c))
+		client_close(c);
+}
+
+static uint32_t count_clients(const struct svc_server *server)
+{
+	const struct svc_client *c;
+	uint32_t n = 0;
+
+	LIST_FOREACH(c, &server->clients, link)
+		n++;
+	return n;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	struct svc_server *server = poll->data;
+	struct timeval patience = { .tv_sec = 1 };
+	struct svc_client *c;
+	int fd;
+
+	(void)events;
+	if (status < 0)
+		return;
+	fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	c = count_clients(server) < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	if (!c || uv_poll_init(&server->loop, &c->poll, fd) < 0) {
+		free(c);
+		(void)close(fd);
+		return;
+	}
+	(void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	c->server = server;
+	c->fd = fd;
+	c->poll.data = c;
+	LIST_INSERT_HEAD(&server->clients, c, link);
+	(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+}
+
+/* --- start and stop ---------------------------------------------------------------------------------------- */
+
+/* The socket is ours alone as long as we hold the lock beside it; a stale one is replaced. */
+static int open_socket(struct svc_server *server, struct sal_err *err)
+{
+	const char *path = server->options.socket_path;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char lock_path[sizeof(address.sun_path) + 8];
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s: too long for a socket", path);
+	strcpy(address.sun_path, path);
+	(void)snprintf(lock_path, sizeof(lock_path), "%s.lock", path);
+	server->lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (server->lock_fd < 0)
+		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", lock_path, strerror(errno));
+	if (flock(server->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return sal_err_set(err, SAL_ALREADY_EXISTS, "another salusd has %s", path);
+	(void)unlink(path);
+	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (server->listen_fd < 0 ||
+	    bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    chmod(path, 0600) < 0 || listen(server->listen_fd, 128) < 0)
+		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
+	return SAL_OK;
+}
+
+static void on_signal(uv_signal_t *signal, int number)
+{
+	struct svc_server *server = signal->data;
+
+	sal_log_info("server", "stopping signal=%d", number);
+	uv_stop(&server->loop);
+}
+
+static void on_second(uv_timer_t *timer)
+{
+	struct svc_server *server = timer->data;
+
+	if (!LIST_EMPTY(&server->clients)) {
+		server->idle_since_ns = svc_now_ns();
+		return;
+	}
+	if (svc_now_ns() - server->idle_since_ns > server->options.idle_exit_ns) {
+		sal_log_info("server", "stopping, idle");
+		uv_stop(&server->loop);
+	}
+}
+
+/* Decisions of the engine that the worker acts on. Under server->lock. */
+static void on_decision(void *ctx, const struct sal_record *r, struct sal_session *s,
+			struct sal_iteration *it)
+{
+	struct svc_server *server = ctx;
+
+	(void)s;
+	if (r->what == SAL_GRANT)
+		STAILQ_INSERT_TAIL(&server->worker.granted, svc_execution_of(it), granted);
+	else if (r->what == SAL_WAKE_AT)
+		server->worker.wake_ns = r->value;
+	else if (r->what == SAL_EJECT)
+		sal_log_error("policy", "ejected: %s; fifo has taken over",
+			      sal_reason_name(r->reason));
+}
+
+static int open_engine(struct svc_server *server, struct sal_err *err)
+{
+	struct sal_engine_config cfg = {
+		.capacity_bytes = server->options.memory_bytes,
+		.policy = server->options.policy,
+		.emit = on_decision,
+		.emit_ctx = server,
+	};
+
+	sal_tuning_default(&cfg.tuning);
+	cfg.tuning.lanes = 1; /* one stream for now */
+	return sal_engine_create(&cfg, &server->engine, err);
+}
+
+static int open_device(struct svc_server *server, struct sal_err *err)
+{
+	struct sal_device_config cfg = {
+		.plugin_path = server->options.plugin_path,
+		.memory_bytes = server->options.memory_bytes,
+	};
+	int rc;
+
+	server->ops = strcmp(server->options.plugin_path, "fake") == 0 ? &sal_device_fake
+								       : &sal_device_pjrt;
+	rc = server->ops->open(&cfg, &server->device, err);
+	if (rc < 0)
+		return rc;
+	rc = server->ops->open_stream(server->device, &server->stream, err);
+	if (rc < 0)
+		return rc;
+	server->facts =
+		sal_device_facts_pack(server->ops->facts(server->device), &server->fact_size);
+	return server->facts ? SAL_OK : sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+static int open_pool(struct svc_server *server, struct sal_err *err)
+{
+	struct sal_compile_config cfg = {
+		.helper_path = server->options.helper_path,
+		.plugin_path = server->options.plugin_path,
+		.cache_dir = server->options.cache_dir,
+		.cache_bytes = server->options.cache_bytes,
+		.platform_version = server->ops->facts(server->device)->platform_version,
+		.helpers = HELPERS,
+	};
+
+	return sal_compile_pool_open(&server->loop, &cfg, &server->pool, err);
+}
+
+static void watch(struct svc_server *server)
+{
+	server->listener.data = server;
+	(void)uv_poll_init(&server->loop, &server->listener, server->listen_fd);
+	(void)uv_poll_start(&server->listener, UV_READABLE, on_connection);
+	server->on_term.data = server;
+	(void)uv_signal_init(&server->loop, &server->on_term);
+	(void)uv_signal_start(&server->on_term, on_signal, SIGTERM);
+	server->on_int.data = server;
+	(void)uv_signal_init(&server->loop, &server->on_int);
+	(void)uv_signal_start(&server->on_int, on_signal, SIGINT);
+	server->idle_timer.data = server;
+	(void)uv_timer_init(&server->loop, &server->idle_timer);
+	if (server->options.idle_exit_ns)
+		(void)uv_timer_start(&server->idle_timer, on_second, 1000, 1000);
+}
+
+int svc_server_open(struct svc_server *server, const struct svc_options *options,
+		    struct sal_err *err)
+{
+	int rc;
+
+	memset(server, 0, sizeof(*server));
+	server->options = *options;
+	server->listen_fd = server->lock_fd = -1;
+	server->worker.epoll = server->worker.bell = -1;
+	server->start_ns = server->idle_since_ns = svc_now_ns();
+	(void)pthread_mutex_init(&server->lock, NULL);
+	TAILQ_INIT(&server->sessions);
+	TAILQ_INIT(&server->programs);
+	TAILQ_INIT(&server->jobs);
+	(void)uv_loop_init(&server->loop);
+	server->job_bell.data = server;
+	(void)uv_async_init(&server->loop, &server->job_bell, on_jobs);
+	rc = open_socket(server, err);
+	if (rc >= 0)
+		rc = open_device(server, err);
+	if (rc >= 0)
+		rc = open_engine(server, err);
+	if (rc >= 0)
+		rc = open_pool(server, err);
+	if (rc >= 0)
+		rc = svc_worker_start(server, err);
+	if (rc >= 0)
+		watch(server);
+	return rc;
+}
+
+void svc_server_run(struct svc_server *server)
+{
+	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
+}
+
+static void close_handle(uv_handle_t *handle, void *unused)
+{
+	(void)unused;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+void svc_server_close(struct svc_server *server)
+{
+	struct svc_client *c;
+
+	while ((c = LIST_FIRST(&server->clients)))
+		client_close(c);
+	on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
+	if (server->pool)
+		sal_compile_pool_close(server->pool);
+	svc_worker_stop(server);
+	uv_walk(&server->loop, close_handle, NULL);
+	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
+	(void)uv_loop_close(&server->loop);
+	sal_engine_destroy(server->engine);
+	if (server->ops) {
+		server->ops->close_stream(server->stream);
+		server->ops->close(server->device);
+	}
+	free(server->facts);
+	if (server->listen_fd >= 0) {
+		(void)unlink(server->options.socket_path);
+		(void)close(server->listen_fd);
+	}
+	if (server->lock_fd >= 0)
+		(void)close(server->lock_fd);
+	(void)pthread_mutex_destroy(&server->lock);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * service - what the files of salusd share.
+ *
+ *     main.c      options, start, stop
+ *     server.c    main thread: accept, hello, death of clients, compile jobs
+ *     admin.c     main thread: answers to `salus ps` and its kind
+ *     worker.c    worker thread: drains rings, starts granted iterations, sleeps
+ *     intake.c    what each record of a client means
+ *     execution.c one iteration from its record to its end
+ *     buffer.c    device memory of a session
+ *     program.c   programs, shared by content
+ *     session.c   the session: ownership of all of the above
+ *     outbox.c    completions to a client
+ *
+ * Threads: the main thread (libuv), the worker, and threads of the vendor that report completions. One lock,
+ * server->lock, guards sessions and the engine. Reports of the vendor take no lock of ours but the outbox's:
+ * they put the completion into the client's ring and the execution onto the worker's list.
+ *
+ * Ownership is a tree: server, sessions, their buffers, programs and executions. Closing a session closes
+ * what is below; what the vendor still uses is kept by a reference until it reports.
+ */
+#ifndef SAL_SERVICE_SERVICE_H
+#define SAL_SERVICE_SERVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <sys/types.h>
+
+#include <uv.h>
+
+#include "base/err.h"
+#include "compile/pool.h"
+#include "core/engine.h"
+#include "device/device.h"
+#include "link/ring.h"
+#include "service/idmap.h"
+
+#define SVC_RING_BYTES (UINT64_C(4) << 20)
+#define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)
+
+struct svc_server;
+struct svc_session;
+
+/* --- options ---------------------------------------------------------------------------------------- */
+
+struct svc_options {
+	const char *socket_path;
+	const char *plugin_path; /* or "fake" */
+	const char *helper_path;
+	const char *cache_dir; /* NULL: none */
+	const char *log_path; /* NULL: stderr */
+	uint64_t memory_bytes, cache_bytes, arena_bytes, idle_exit_ns;
+	uint32_t lanes;
+	const struct sal_policy *policy;
+};
+
+/* --- programs --------------------------------------------------------------------------------------- */
+
+/* A program as the device has it, shared by all sessions that compiled the same. Under server->lock. */
+struct svc_shared_program {
+	TAILQ_ENTRY(svc_shared_program) link; /* in server->programs */
+	uint32_t refs;
+	struct sal_image *image; /* owned reference */
+	struct sal_program_facts *facts; /* owned */
+	struct sal_loaded *loaded; /* owned; NULL until first run */
+	uint64_t mean_ns; /* learned */
+	uint64_t runs;
+};
+
+/* A session's name for one. */
+struct svc_program {
+	uint64_t id;
+	struct svc_shared_program *shared; /* owned reference */
+};
+
+/* Takes the image. NULL for lack of memory or facts that cannot be read. */
+struct svc_shared_program *svc_program_share(struct svc_server *server,
+					     struct sal_image *take_image);
+struct svc_shared_program *svc_program_ref(struct svc_shared_program *p);
+void svc_program_unref(struct svc_server *server, struct svc_shared_program *p);
+int svc_program_load(struct svc_server *server, struct svc_shared_program *p, struct sal_err *err);
+
+/* --- buffers ------------------------------------------------------------------------------------------ */
+
+/* Something that waits for a buffer's iteration to be started. */
+struct svc_waiter {
+	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters */
+	void (*go)(struct svc_waiter *w); /* the buffer has its device memory, or failed; frees w */
+};
+
+/* Under server->lock. */
+struct svc_buffer {
+	uint32_t refs; /* the session's map; executions and waiters that use it */
+	struct svc_session *session; /* borrowed */
+	struct sal_buffer *device; /* owned; NULL: its iteration has not started, or it failed */
+	int code; /* not 0: it failed */
+	char *text; /* owned; why */
+	uint64_t bytes;
+	STAILQ_HEAD(, svc_waiter) waiters;
+};
+
+struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes);
+struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
+void svc_buffer_unref(struct svc_buffer *b);
+/* Settle it: it has device memory, or it failed. */
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device);
+void svc_buffer_fail(struct svc_buffer *b, int code, const char *text);
+static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
+{
+	return !b->device && b->code == 0;
+}
+
+/* --- executions --------------------------------------------------------------------------------------- */
+
+struct svc_execution {
+	struct sal_iteration iteration; /* the engine hands it back; see svc_execution_of */
+	struct svc_session *session; /* owned reference */
+	struct svc_shared_program *program; /* owned reference */
+	uint64_t request;
+	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
+	int64_t *keep; /* owned */
+	size_t arg_count, output_count, keep_count;
+	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
+	STAILQ_ENTRY(svc_execution) granted; /* in worker->granted */
+	struct svc_execution *next_done; /* in worker->done */
+	bool started;
+	uint64_t start_ns, end_ns;
+};
+
+/* Takes the references in x; submits it to the engine. */
+void svc_execution_submit(struct svc_execution *x);
+/* The engine granted it: hand it to the device. */
+void svc_execution_start(struct svc_execution *x);
+void svc_execution_free(struct svc_execution *x);
+static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
+{
+	return (struct svc_execution *)((char *)it - offsetof(struct svc_execution, iteration));
+}
+
+/* --- the outbox --------------------------------------------------------------------------------------- */
+
+/* Completions to one client, from any thread. A client that does not take them fills its backlog. */
+struct svc_outbox {
+	pthread_mutex_t lock;
+	struct sal_ring ring;
+	int bell; /* borrowed: session */
+	bool closed;
+	struct svc_letter *first, **last; /* owned; what did not fit */
+	size_t backlog_bytes;
+};
+
+void svc_outbox_init(struct svc_outbox *box, void *ring_memory, int bell);
+void svc_outbox_close(struct svc_outbox *box);
+void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const void *tail,
+		     size_t tail_size);
+void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
+		      uint64_t value);
+void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
+/* Move the backlog into the ring as far as it fits. */
+void svc_outbox_flush(struct svc_outbox *box);
+bool svc_outbox_is_overfull(struct svc_outbox *box);
+
+/* --- sessions ------------------------------------------------------------------------------------------ */
+
+struct svc_segment {
+	unsigned char *base; /* owned mapping */
+	uint64_t bytes;
+};
+
+/* Something for the main thread to do with the compile pool, for a session. */
+enum svc_job_kind {
+	SVC_JOB_COMPILE,
+	SVC_JOB_LOAD,
+	SVC_JOB_SEAL
+};
+
+struct svc_job {
+	TAILQ_ENTRY(svc_job) link; /* in server->jobs, then session->jobs */
+	enum svc_job_kind kind;
+	struct svc_session *session; /* owned reference */
+	uint64_t request, id;
+	char format[16];
+	void *program, *options; /* owned; load: the blob is `program` */
+	size_t program_size, option_size;
+	struct sal_place_in_arena into; /* seal */
+	struct sal_image *image; /* owned reference; seal */
+	struct sal_compile_request *pending; /* compile, while it goes on */
+};
+
+struct svc_session {
+	TAILQ_ENTRY(svc_session) link; /* in server->sessions */
+	_Atomic int refs; /* the server's, and what the vendor or the main thread still has */
+	struct svc_server *server; /* borrowed */
+	bool dead;
+	uint64_t id;
+	pid_t pid;
+	uid_t uid;
+	char name[SAL_NAME_BYTES];
+	uint64_t open_ns;
+	int bell, client_bell; /* owned: ours, the client's */
+	void *ring_memory; /* owned mapping */
+	struct sal_ring submit;
+	struct svc_outbox outbox;
+	struct svc_segment segments[SAL_SEGMENTS_MAX];
+	uint32_t segment_count;
+	uint64_t segment_bytes;
+	struct svc_idmap buffers, programs;
+	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
+	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
+	struct sal_session *core; /* borrowed: engine */
+	uint64_t live_bytes, temp_bytes;
+};
+
+/* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
+int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
+		       struct svc_session **out_session, int fds[4], struct sal_err *err);
+/* The client is gone or misbehaved: everything of it ends. Under server->lock. */
+void svc_session_kill(struct svc_session *s);
+struct svc_session *svc_session_ref(struct svc_session *s);
+void svc_session_unref(struct svc_session *s);
+/* One more segment of the arena; returns its descriptor, to be sent and closed. */
+int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,
+		     uint64_t *out_bytes, struct sal_err *err);
+/* Where those bytes of the arena are; NULL if they are not the client's to name. */
+void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *place);
+/* One record of the client. False: it broke the rules. */
+bool svc_intake(struct svc_session *s, const struct sal_header *record);
+
+/* --- the worker --------------------------------------------------------------------------------------- */
+
+struct svc_worker {
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+	int epoll, bell; /* owned */
+	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
+	_Atomic bool sleeps;
+	STAILQ_HEAD(, svc_execution) granted;
+	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
+	uint64_t idle_from_ns; /* nothing to do since */
+	uint64_t gap_ns; /* learned: how long nothing to do lasts */
+	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
+};
+
+int svc_worker_start(struct svc_server *server, struct sal_err *err);
+void svc_worker_stop(struct svc_server *server);
+/* Something changed that it should look at. Any thread. */
+void svc_worker_wake(struct svc_server *server);
+void svc_worker_push_done(struct svc_server *server, struct svc_execution *x);
+/* Wake when that bell rings. */
+int svc_worker_watch(struct svc_server *server, int bell, struct sal_err *err);
+
+/* --- the server --------------------------------------------------------------------------------------- */
+
+struct svc_server {
+	struct svc_options options;
+	const struct sal_device_ops *ops;
+	struct sal_device *device; /* owned */
+	struct sal_stream *stream; /* owned: the one lane */
+	void *facts; /* owned: packed */
+	size_t fact_size;
+
+	pthread_mutex_t lock;
+	struct sal_engine *engine; /* owned */
+	TAILQ_HEAD(, svc_session) sessions; /* owned */
+	TAILQ_HEAD(, svc_shared_program) programs;
+	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
+	struct svc_worker worker;
+	uint64_t start_ns;
+
+	/* main thread only */
+	uv_loop_t loop;
+	uv_poll_t listener;
+	uv_async_t job_bell;
+	uv_signal_t on_term, on_int;
+	uv_timer_t idle_timer;
+	int listen_fd, lock_fd; /* owned */
+	struct sal_compile_pool *pool; /* owned */
+	LIST_HEAD(, svc_client) clients; /* owned: connections */
+	uint64_t idle_since_ns;
+	bool closing;
+};
+
+int svc_server_open(struct svc_server *server, const struct svc_options *options,
+		    struct sal_err *err);
+void svc_server_run(struct svc_server *server);
+void svc_server_close(struct svc_server *server);
+/* Hand a job to the main thread. Under server->lock. */
+void svc_server_post(struct svc_server *server, struct svc_job *take_job);
+/* One line of JSON for one line of JSON; to be freed. */
+char *svc_admin_answer(struct svc_server *server, const char *line);
+
+uint64_t svc_now_ns(void);
+
+#endif

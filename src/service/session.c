@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * session - one client: its rings, its arena, and everything it owns on the device.
+ */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/socket.h"
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+struct svc_session *svc_session_ref(struct svc_session *s)
+{
+	(void)atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+/* The last reference may go from any thread: only memory of its own is left by then. */
+void svc_session_unref(struct svc_session *s)
+{
+	uint32_t i;
+
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	for (i = 0; i < s->segment_count; i++)
+		(void)munmap(s->segments[i].base, (size_t)s->segments[i].bytes);
+	if (s->ring_memory)
+		(void)munmap(s->ring_memory, 2 * sal_ring_span(SVC_RING_BYTES));
+	close_fd(&s->bell);
+	close_fd(&s->client_bell);
+	svc_outbox_close(&s->outbox);
+	(void)pthread_mutex_destroy(&s->outbox.lock);
+	svc_idmap_fini(&s->buffers);
+	svc_idmap_fini(&s->programs);
+	free(s);
+}
+
+int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,
+		     uint64_t *out_bytes, struct sal_err *err)
+{
+	uint64_t rounded = SVC_SEGMENT_BYTES;
+	struct svc_segment *segment = &s->segments[s->segment_count];
+	int fd;
+
+	while (rounded < bytes && rounded < UINT64_C(1) << 62)
+		rounded *= 2;
+	if (s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded ||
+	    rounded > s->server->options.arena_bytes - s->segment_bytes)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+				   "the session's shared memory has reached its limit");
+	fd = sal_shared_create("salus-arena", rounded, err);
+	if (fd < 0)
+		return fd;
+	segment->base = sal_shared_map(fd, rounded);
+	if (!segment->base) {
+		(void)close(fd);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map shared memory");
+	}
+	segment->bytes = rounded;
+	s->segment_bytes += rounded;
+	*out_segment = s->segment_count++;
+	*out_bytes = rounded;
+	return fd;
+}
+
+void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *place)
+{
+	const struct svc_segment *segment;
+
+	if (place->segment >= s->segment_count)
+		return NULL;
+	segment = &s->segments[place->segment];
+	if (place->offset > segment->bytes || place->size > segment->bytes - place->offset)
+		return NULL;
+	return segment->base + place->offset;
+}
+
+/* Rings and bells. */
+static int open_rings(struct svc_session *s, int fds[4], struct sal_err *err)
+{
+	uint64_t span = sal_ring_span(SVC_RING_BYTES);
+	int rc;
+
+	fds[0] = sal_shared_create("salus-rings", 2 * span, err);
+	if (fds[0] < 0)
+		return fds[0];
+	s->ring_memory = sal_shared_map(fds[0], 2 * span);
+	if (!s->ring_memory)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
+	rc = sal_doorbell_create(err);
+	if (rc < 0)
+		return rc;
+	s->bell = rc;
+	rc = sal_doorbell_create(err);
+	if (rc < 0)
+		return rc;
+	s->client_bell = rc;
+	sal_ring_init(&s->submit, s->ring_memory, SVC_RING_BYTES);
+	svc_outbox_init(&s->outbox, (char *)s->ring_memory + span, s->client_bell);
+	/* The worker sleeps until told otherwise. */
+	(void)sal_ring_sleep(&s->submit);
+	fds[1] = dup(s->bell);
+	fds[2] = dup(s->client_bell);
+	if (fds[1] < 0 || fds[2] < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "too many open files");
+	return SAL_OK;
+}
+
+static int join_engine(struct svc_session *s, const struct sal_hello *hello, struct sal_err *err)
+{
+	struct sal_job job = {
+		.weight_milli = hello->weight_milli,
+		.priority = hello->priority,
+		.total_ns = hello->total_ns,
+	};
+	struct svc_server *server = s->server;
+	int rc;
+
+	(void)pthread_mutex_lock(&server->lock);
+	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
+	if (rc >= 0) {
+		s->id = s->core->id;
+		TAILQ_INSERT_TAIL(&server->sessions, s, link);
+	}
+	(void)pthread_mutex_unlock(&server->lock);
+	return rc;
+}
+
+int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
+		       struct svc_session **out_session, int fds[4], struct sal_err *err)
+{
+	struct svc_session *s = calloc(1, sizeof(*s));
+	uint64_t bytes;
+	uint32_t segment;
+	int rc;
+
+	*out_session = NULL;
+	fds[0] = fds[1] = fds[2] = fds[3] = -1;
+	if (!s)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	atomic_init(&s->refs, 1);
+	s->server = server;
+	s->bell = s->client_bell = -1;
+	s->open_ns = svc_now_ns();
+	memcpy(s->name, hello->name, sizeof(s->name));
+	(void)pthread_mutex_init(&s->outbox.lock, NULL);
+	svc_idmap_init(&s->buffers);
+	svc_idmap_init(&s->programs);
+	TAILQ_INIT(&s->executions);
+	TAILQ_INIT(&s->jobs);
+	rc = open_rings(s, fds, err);
+	if (rc >= 0)
+		rc = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
+	if (rc >= 0) {
+		fds[3] = rc;
+		rc = svc_worker_watch(server, s->bell, err);
+	}
+	if (rc >= 0)
+		rc = join_engine(s, hello, err);
+	if (rc < 0) {
+		int i;
+
+		for (i = 0; i < 4; i++)
+			close_fd(&fds[i]);
+		svc_session_unref(s);
+		return rc;
+	}
+	*out_session = s;
+	return SAL_OK;
+}
+
+/* Iterations that have not started never will. */
+static void drop_executions(struct svc_session *s)
+{
+	struct svc_execution *x, *next;
+	size_t i;
+
+	for (x = TAILQ_FIRST(&s->executions); x; x = next) {
+		next = TAILQ_NEXT(x, link);
+		if (x->started)
+			continue;
+		TAILQ_REMOVE(&s->executions, x, link);
+		for (i = 0; i < x->output_count; i++)
+			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
+		svc_execution_free(x);
+	}
+}
+
+void svc_session_kill(struct svc_session *s)
+{
+	struct svc_server *server = s->server;
+	struct svc_buffer *b;
+	struct svc_program *p;
+
+	if (s->dead)
+		return;
+	s->dead = true;
+	TAILQ_REMOVE(&server->sessions, s, link);
+	svc_outbox_close(&s->outbox);
+	sal_engine_close(server->engine, svc_now_ns(), s->core);
+	drop_executions(s);
+	while ((b = svc_idmap_pop(&s->buffers)))
+		svc_buffer_unref(b);
+	while ((p = svc_idmap_pop(&s->programs))) {
+		svc_program_unref(server, p->shared);
+		free(p);
+	}
+	close_fd(&s->bell); /* leaves the worker's epoll set */
+	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);
+	svc_session_unref(s);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * worker - the thread that drains the rings, starts what was granted and accounts for what ended.
+ *
+ * With something to do it does it. With nothing to do it polls for as long as such pauses have lasted lately,
+ * if that is short, and then sleeps until a bell rings. It does not poll while the device is at work on
+ * something long: on a small machine that would take away what the work needs.
+ */
+#include "service/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "link/socket.h"
+
+/* Pauses longer than this are slept through. */
+#define POLL_MOST_NS 100000u
+/* Records of one client before others get their turn. */
+#define RECORDS_AT_ONCE 64
+
+uint64_t svc_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void svc_worker_wake(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+
+	/* Pairs with the fence before sleeping: it sees what we did, or we see that it sleeps. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&w->sleeps, memory_order_relaxed) &&
+	    atomic_exchange_explicit(&w->sleeps, false, memory_order_relaxed))
+		sal_doorbell_ring(w->bell);
+}
+
+void svc_worker_push_done(struct svc_server *server, struct svc_execution *x)
+{
+	struct svc_worker *w = &server->worker;
+	struct svc_execution *first = atomic_load_explicit(&w->done, memory_order_relaxed);
+
+	do
+		x->next_done = first;
+	while (!atomic_compare_exchange_weak_explicit(&w->done, &first, x, memory_order_release,
+						      memory_order_relaxed));
+	svc_worker_wake(server);
+}
+
+int svc_worker_watch(struct svc_server *server, int bell, struct sal_err *err)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data = { .fd = bell } };
+
+	if (epoll_ctl(server->worker.epoll, EPOLL_CTL_ADD, bell, &event) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "epoll: %s", strerror(errno));
+	return SAL_OK;
+}
+
+/* Learn how long its program takes, for the engine's sake. */
+static void learn(struct svc_shared_program *p, uint64_t used_ns)
+{
+	p->mean_ns = p->runs ? p->mean_ns - p->mean_ns / 8 + used_ns / 8 : used_ns;
+	p->runs++;
+}
+
+static void account(struct svc_server *server, struct svc_execution *x)
+{
+	struct svc_session *s = x->session;
+	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
+
+	learn(x->program, used_ns);
+	TAILQ_REMOVE(&s->executions, x, link);
+	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
+	svc_execution_free(x);
+}
+
+/* Executions that ended, oldest first. */
+static bool take_done(struct svc_server *server)
+{
+	struct svc_execution *all =
+		atomic_exchange_explicit(&server->worker.done, NULL, memory_order_acquire);
+	struct svc_execution *in_order = NULL;
+	bool any = all != NULL;
+
+	while (all) {
+		struct svc_execution *next = all->next_done;
+
+		all->next_done = in_order;
+		in_order = all;
+		all = next;
+	}
+	while (in_order) {
+		struct svc_execution *next = in_order->next_done;
+
+		account(server, in_order);
+		in_order = next;
+	}
+	return any;
+}
+
+static bool start_granted(struct svc_server *server)
+{
+	struct svc_execution *x;
+	bool any = false;
+
+	while ((x = STAILQ_FIRST(&server->worker.granted))) {
+		STAILQ_REMOVE_HEAD(&server->worker.granted, granted);
+		svc_execution_start(x);
+		any = true;
+	}
+	return any;
+}
+
+static void misbehaved(struct svc_session *s, const char *how)
+{
+	sal_log_warn("session", "disconnected id=%" PRIu64 " name=%s: %s", s->id, s->name, how);
+	svc_session_kill(s);
+}
+
+static bool drain(struct svc_server *server, struct svc_session *s)
+{
+	unsigned n;
+	bool wake;
+
+	svc_outbox_flush(&s->outbox);
+	if (svc_outbox_is_overfull(&s->outbox)) {
+		misbehaved(s, "it does not read its completions");
+		return true;
+	}
+	for (n = 0; n < RECORDS_AT_ONCE; n++) {
+		enum sal_ring_take got = sal_ring_take(&s->submit, server->worker.record, &wake);
+
+		if (got == SAL_RING_EMPTY)
+			break;
+		if (got == SAL_RING_BROKEN || !svc_intake(s, server->worker.record)) {
+			misbehaved(s, "it sent a record that breaks the rules");
+			return true;
+		}
+		(void)start_granted(server);
+	}
+	return n > 0;
+}
+
+static bool drain_all(struct svc_server *server)
+{
+	struct svc_session *s, *next;
+	bool any = false;
+
+	for (s = TAILQ_FIRST(&server->sessions); s; s = next) {
+		next = TAILQ_NEXT(s, link);
+		any |= drain(server, s);
+	}
+	return any;
+}
+
+static bool tick(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+	uint64_t now = svc_now_ns();
+
+	if (w->wake_ns == 0 || now < w->wake_ns)
+		return false;
+	w->wake_ns = 0;
+	sal_engine_tick(server->engine, now);
+	return true;
+}
+
+/* Is a pause likely to be short, and the device not busy with something long? */
+static bool should_poll(struct svc_server *server, uint64_t now)
+{
+	struct svc_worker *w = &server->worker;
+	uint64_t budget = w->gap_ns * 2;
+	struct svc_session *s;
+
+	if (w->gap_ns > POLL_MOST_NS)
+		return false;
+	if (budget > POLL_MOST_NS)
+		budget = POLL_MOST_NS;
+	if (now - w->idle_from_ns > budget)
+		return false;
+	TAILQ_FOREACH(s, &server->sessions, link) {
+		struct svc_execution *x = TAILQ_FIRST(&s->executions);
+
+		if (x && x->started && x->program->mean_ns > POLL_MOST_NS)
+			return false;
+	}
+	return true;
+}
+
+/* All rings say that we sleep, and nothing has come meanwhile. */
+static bool may_sleep(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+	struct svc_session *s;
+	bool quiet = true;
+
+	atomic_store_explicit(&w->sleeps, true, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst); /* see svc_worker_wake */
+	TAILQ_FOREACH(s, &server->sessions, link)
+		quiet = sal_ring_sleep(&s->submit) && quiet;
+	return quiet && !atomic_load(&w->done) && STAILQ_EMPTY(&w->granted) &&
+	       !atomic_load(&w->stop);
+}
+
+static void awake(struct svc_server *server)
+{
+	struct svc_session *s;
+
+	atomic_store_explicit(&server->worker.sleeps, false, memory_order_relaxed);
+	TAILQ_FOREACH(s, &server->sessions, link)
+		sal_ring_awake(&s->submit);
+}
+
+static int until_wake_ms(const struct svc_worker *w)
+{
+	uint64_t now = svc_now_ns();
+
+	if (w->wake_ns == 0)
+		return -1;
+	return w->wake_ns <= now ? 0 : (int)((w->wake_ns - now + 999999) / 1000000);
+}
+
+static void wait_for_bells(struct svc_server *server, int timeout_ms)
+{
+	struct epoll_event rung[16];
+	int i, n = epoll_wait(server->worker.epoll, rung, 16, timeout_ms);
+
+	for (i = 0; i < n; i++)
+		sal_doorbell_quiet(rung[i].data.fd);
+}
+
+/* Nothing to do: poll or sleep. The lock is ours, before and after. */
+static void rest(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+	uint64_t now = svc_now_ns();
+	bool sleeps;
+	int timeout_ms;
+
+	if (w->idle_from_ns == 0)
+		w->idle_from_ns = now;
+	if (should_poll(server, now)) {
+		(void)pthread_mutex_unlock(&server->lock);
+		(void)sched_yield();
+		(void)pthread_mutex_lock(&server->lock);
+		return;
+	}
+	sleeps = may_sleep(server);
+	timeout_ms = until_wake_ms(w);
+	(void)pthread_mutex_unlock(&server->lock);
+	if (sleeps)
+		wait_for_bells(server, timeout_ms);
+	(void)pthread_mutex_lock(&server->lock);
+	awake(server);
+}
+
+static void worked(struct svc_worker *w)
+{
+	uint64_t gap;
+
+	if (w->idle_from_ns == 0)
+		return;
+	gap = svc_now_ns() - w->idle_from_ns;
+	if (gap > 4 * POLL_MOST_NS)
+		gap = 4 * POLL_MOST_NS;
+	w->gap_ns = w->gap_ns - w->gap_ns / 4 + gap / 4;
+	w->idle_from_ns = 0;
+}
+
+static void *work(void *arg)
+{
+	struct svc_server *server = arg;
+
+	(void)pthread_mutex_lock(&server->lock);
+	while (!atomic_load(&server->worker.stop)) {
+		bool any = take_done(server);
+
+		any |= tick(server);
+		any |= start_granted(server);
+		any |= drain_all(server);
+		if (any)
+			worked(&server->worker);
+		else
+			rest(server);
+	}
+	(void)pthread_mutex_unlock(&server->lock);
+	return NULL;
+}
+
+int svc_worker_start(struct svc_server *server, struct sal_err *err)
+{
+	struct svc_worker *w = &server->worker;
+	sigset_t all, before;
+	int rc;
+
+	STAILQ_INIT(&w->granted);
+	w->gap_ns = 4 * POLL_MOST_NS;
+	w->record = aligned_alloc(64, SAL_RECORD_MAX);
+	w->epoll = epoll_create1(EPOLL_CLOEXEC);
+	w->bell = sal_doorbell_create(err);
+	if (!w->record || w->epoll < 0 || w->bell < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory or open files");
+	rc = svc_worker_watch(server, w->bell, err);
+	if (rc < 0)
+		return rc;
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&w->thread, NULL, work, server);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
+	w->started = true;
+	return SAL_OK;
+}
+
+void svc_worker_stop(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+
+	if (w->started) {
+		atomic_store(&w->stop, true);
+		sal_doorbell_ring(w->bell);
+		(void)pthread_join(w->thread, NULL);
+		(void)take_done(server);
+	}
+	free(w->record);
+	w->record = NULL;
+	if (w->epoll > 0)
+		(void)close(w->epoll);
+	if (w->bell > 0)
+		(void)close(w->bell);
+}

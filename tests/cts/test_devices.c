@@ -1,0 +1,1088 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every device through one suite: what device/device.h promises must hold for all of them.
+ *
+ * A subject is a device with a way to write the few programs that the suite needs. All work on vectors of
+ * four floats, but for those that fail.
+ */
+#include "device/device.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "device/fake/fake.h"
+
+#define F32 11 /* PJRT_Buffer_Type_F32 */
+#define LANES 4 /* floats in a vector */
+#define VECTOR_BYTES (LANES * sizeof(float))
+#define DEADLINE_S 60
+#define LAST_TYPE 29 /* PJRT_Buffer_Type_F4E2M1FN */
+
+enum program_kind {
+	ADD, /* (a, b) -> a + b */
+	DONATE, /* the same, in the place of a */
+	TWO, /* (a, b) -> b, a */
+	FAILING, /* () -> something whose computation fails */
+	AFTER, /* that -> something */
+	MANY, /* (600 vectors) -> the last but one + the last */
+	BROKEN, /* cannot be compiled */
+};
+
+struct subject {
+	const struct sal_device_ops *ops;
+	struct sal_device_config config;
+	const char *(*program)(enum program_kind kind);
+	struct sal_text options;
+};
+
+static struct sal_text text_of(const char *text)
+{
+	return (struct sal_text){ text, strlen(text) };
+}
+
+/* --- the fake's programs --- */
+
+static const char *fake_program(enum program_kind kind)
+{
+	switch (kind) {
+	case ADD:
+		return "fake 1\nname add\noutput f32 4 = add 0 1\n";
+	case DONATE:
+		return "fake 1\nname donate\noutput f32 4 = add 0 1\ndonate 0 0\n";
+	case TWO:
+		return "fake 1\nname two\noutput f32 4 = copy 1\noutput f32 4 = copy 0\n";
+	case FAILING:
+		return "fake 1\noutput f32 4 = fill 0\nfail 8 as it was told to\n";
+	case AFTER:
+		return "fake 1\noutput f32 4 = copy 0\n";
+	case MANY:
+		return "fake 1\noutput f32 4 = add 598 599\n";
+	default:
+		return "fake 1\noutput f32 4 = divide 0 1\n";
+	}
+}
+
+/* --- programs for a vendor's plugin: StableHLO --- */
+
+/* CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of one. */
+static const char compile_options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
+
+#define VECTOR "tensor<4xf32>"
+#define HUGE_VECTOR "tensor<17592186044416xf32>" /* 2^46 bytes: more than there are addresses for */
+
+static const char *many_program(void)
+{
+	static char text[32768];
+	size_t used = 0;
+
+	used += (size_t)sprintf(text + used, "module @many { func.func public @main(");
+	for (int i = 0; i < 600; i++)
+		used += (size_t)sprintf(text + used, "%s%%a%d: " VECTOR, i ? ", " : "", i);
+	sprintf(text + used, ") -> " VECTOR " { %%0 = stablehlo.add %%a598, %%a599 : " VECTOR
+			     " return %%0 : " VECTOR " } }");
+	return text;
+}
+
+static const char *pjrt_program(enum program_kind kind)
+{
+	switch (kind) {
+	case ADD:
+		return "module @add { func.func public @main(%a: " VECTOR ", %b: " VECTOR
+		       ") -> " VECTOR " { %0 = stablehlo.add %a, %b : " VECTOR
+		       " return %0 : " VECTOR " } }";
+	case DONATE:
+		return "module @donate { func.func public @main(%a: " VECTOR
+		       " {tf.aliasing_output = 0 : i32}, %b: " VECTOR ") -> " VECTOR
+		       " { %0 = stablehlo.add %a, %b : " VECTOR " return %0 : " VECTOR " } }";
+	case TWO:
+		return "module @two { func.func public @main(%a: " VECTOR ", %b: " VECTOR
+		       ") -> (" VECTOR ", " VECTOR ") { return %b, %a : " VECTOR ", " VECTOR " } }";
+	case FAILING: /* costly enough not to run before execute returns */
+		return "module @failing { func.func public @main() -> " HUGE_VECTOR
+		       " { %0 = stablehlo.iota dim = 0 : " HUGE_VECTOR
+		       " %1 = stablehlo.multiply %0, %0 : " HUGE_VECTOR " return %1 : " HUGE_VECTOR
+		       " } }";
+	case AFTER:
+		return "module @after { func.func public @main(%a: " HUGE_VECTOR ") -> " VECTOR
+		       " { %0 = stablehlo.slice %a [0:4] : (" HUGE_VECTOR ") -> " VECTOR
+		       " return %0 : " VECTOR " } }";
+	case MANY:
+		return many_program();
+	default:
+		return "module @broken { func.func public @main() -> tensor<f32> { } }";
+	}
+}
+
+/* --- waiting --- */
+
+struct outcome {
+	pthread_mutex_t lock;
+	pthread_cond_t told;
+	unsigned int count;
+	int code; /* the last */
+	char text[256];
+};
+
+static void outcome_init(struct outcome *o)
+{
+	memset(o, 0, sizeof(*o));
+	pthread_mutex_init(&o->lock, NULL);
+	pthread_cond_init(&o->told, NULL);
+}
+
+static void note(void *ctx, int code, const char *message)
+{
+	struct outcome *o = ctx;
+
+	pthread_mutex_lock(&o->lock);
+	o->count++;
+	o->code = code;
+	snprintf(o->text, sizeof(o->text), "%s", message);
+	pthread_cond_signal(&o->told);
+	pthread_mutex_unlock(&o->lock);
+}
+
+static unsigned int told(struct outcome *o)
+{
+	unsigned int count;
+
+	pthread_mutex_lock(&o->lock);
+	count = o->count;
+	pthread_mutex_unlock(&o->lock);
+	return count;
+}
+
+/* Waits until o was told that many times, and says what it was told last; -1: never. */
+static int wait_for(struct outcome *o, unsigned int count)
+{
+	struct timespec until;
+	int rc = 0;
+	int code;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += DEADLINE_S;
+	pthread_mutex_lock(&o->lock);
+	while (o->count < count && rc == 0)
+		rc = pthread_cond_timedwait(&o->told, &o->lock, &until);
+	code = o->count < count ? -1 : o->code;
+	pthread_mutex_unlock(&o->lock);
+	return code;
+}
+
+/* --- a device with one stream, for a test --- */
+
+struct bench {
+	const struct subject *subject;
+	const struct sal_device_ops *ops;
+	struct sal_device *device;
+	struct sal_stream *stream;
+	struct sal_err err;
+};
+
+static int bench_setup(void **state)
+{
+	struct bench *t = calloc(1, sizeof(*t));
+
+	t->subject = *state;
+	t->ops = t->subject->ops;
+	if (t->ops->open(&t->subject->config, &t->device, &t->err) < 0 ||
+	    t->ops->open_stream(t->device, &t->stream, &t->err) < 0) {
+		print_error("%s\n", t->err.text);
+		return -1;
+	}
+	*state = t;
+	return 0;
+}
+
+static int bench_teardown(void **state)
+{
+	struct bench *t = *state;
+	const struct subject *subject = t->subject;
+
+	t->ops->close_stream(t->stream);
+	t->ops->close(t->device);
+	free(t);
+	*state = (void *)subject;
+	return 0;
+}
+
+static void fine(struct bench *t, int rc)
+{
+	if (rc < 0)
+		fail_msg("%s: %s", sal_code_name(rc), t->err.text);
+}
+
+/* A refusal comes with a code and a reason. */
+static void refused(struct bench *t, int rc)
+{
+	assert_true(rc < 0);
+	assert_int_equal(t->err.code, -rc);
+	assert_true(t->err.text[0] != '\0');
+	memset(&t->err, 0, sizeof(t->err));
+}
+
+static struct sal_compiled *compile(struct bench *t, enum program_kind kind)
+{
+	struct sal_compiled *c = NULL;
+
+	fine(t, t->ops->compile(t->stream, text_of("mlir"), text_of(t->subject->program(kind)),
+				t->subject->options, &c, &t->err));
+	assert_non_null(c);
+	return c;
+}
+
+static struct sal_loaded *load(struct bench *t, enum program_kind kind)
+{
+	struct sal_compiled *c = compile(t, kind);
+	struct sal_loaded *p = NULL;
+
+	fine(t, t->ops->load(t->stream, t->ops->compiled_image(c), &p, &t->err));
+	t->ops->free_compiled(c);
+	return p;
+}
+
+static struct sal_buffer *put(struct bench *t, struct sal_stream *s, float first)
+{
+	const float data[LANES] = { first, first + 1, first + 2, first + 3 };
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *b = NULL;
+
+	fine(t, t->ops->upload(s, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
+	assert_non_null(b);
+	return b;
+}
+
+/* Downloads; returns the code of the failure, if any, however it was told. */
+static int get(struct bench *t, struct sal_buffer *b, void *dst, size_t size)
+{
+	struct outcome o;
+	int rc;
+
+	outcome_init(&o);
+	rc = t->ops->download(b, dst, size, note, &o, &t->err);
+	if (rc < 0)
+		return -rc;
+	return wait_for(&o, 1);
+}
+
+/* Whether b holds first * scale, (first + 1) * scale, ... */
+static void expect(struct bench *t, struct sal_buffer *b, float first, float scale)
+{
+	float data[LANES] = { 0 };
+
+	assert_int_equal(get(t, b, data, sizeof(data)), SAL_OK);
+	for (int i = 0; i < LANES; i++)
+		assert_true(data[i] == (first + (float)i) * scale);
+}
+
+static struct sal_execution pair(struct sal_buffer **args, struct sal_buffer **outputs,
+				 size_t output_count, struct outcome *o)
+{
+	outcome_init(o);
+	return (struct sal_execution){
+		.args = args,
+		.arg_count = 2,
+		.outputs = outputs,
+		.output_count = output_count,
+		.done = note,
+		.done_ctx = o,
+	};
+}
+
+/* --- devices and streams --- */
+
+static bool is_text(struct sal_text text)
+{
+	return text.size > 0 && text.at;
+}
+
+static void facts_are_sane(void **state)
+{
+	struct bench *t = *state;
+	const struct sal_device_facts *f = t->ops->facts(t->device);
+
+	assert_true(is_text(f->platform_name));
+	assert_true(is_text(f->platform_version));
+	assert_true(is_text(f->kind));
+	assert_true(is_text(f->debug_string));
+	assert_true(is_text(f->to_string));
+	assert_true(f->device_id >= 0);
+	assert_true(f->plugin_attributes.count > 0);
+	for (size_t i = 0; i < f->plugin_attributes.count; i++)
+		assert_true(is_text(f->plugin_attributes.at[i].name));
+	assert_true(f->memory_count > 0);
+	assert_true(f->default_memory < f->memory_count);
+	for (size_t i = 0; i < f->memory_count; i++)
+		assert_true(is_text(f->memories[i].kind));
+	assert_ptr_equal(f, t->ops->facts(t->device));
+}
+
+static void nothing_is_closed(void **state)
+{
+	struct bench *t = *state;
+
+	t->ops->close(NULL);
+	t->ops->close_stream(NULL);
+	t->ops->free_buffer(NULL);
+	t->ops->free_compiled(NULL);
+	t->ops->unload(NULL);
+}
+
+static void streams_come_and_go(void **state)
+{
+	struct bench *t = *state;
+	struct sal_stream *streams[3];
+
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 3; i++) {
+			struct sal_buffer *b;
+
+			fine(t, t->ops->open_stream(t->device, &streams[i], &t->err));
+			b = put(t, streams[i], (float)i);
+			expect(t, b, (float)i, 1);
+			t->ops->free_buffer(b);
+		}
+		/* The one of the bench goes too, so that the device is without any for a moment. */
+		t->ops->close_stream(t->stream);
+		for (int i = 0; i < 3; i++)
+			t->ops->close_stream(streams[i]);
+		assert_true(is_text(t->ops->facts(t->device)->platform_name));
+		fine(t, t->ops->open_stream(t->device, &t->stream, &t->err));
+	}
+}
+
+/* --- buffers --- */
+
+static void copied_data_can_be_reused(void **state)
+{
+	struct bench *t = *state;
+	float data[LANES] = { 1, 2, 3, 4 };
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *b;
+	struct outcome released;
+
+	outcome_init(&released);
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, note, &released, &b,
+			       &t->err));
+	memset(data, 0xff, sizeof(data));
+	assert_int_equal(wait_for(&released, 1), SAL_OK);
+	expect(t, b, 1, 1);
+	t->ops->free_buffer(b);
+	assert_int_equal(told(&released), 1);
+}
+
+/* Aligned as the CPU plugin needs it to do without a copy. */
+static float *aligned_data(float first)
+{
+	float *data = aligned_alloc(64, 64);
+
+	assert_non_null(data);
+	for (int i = 0; i < LANES; i++)
+		data[i] = first + (float)i;
+	return data;
+}
+
+static void aliased_data_is_released(void **state)
+{
+	struct bench *t = *state;
+	float *data = aligned_data(5);
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *b;
+	struct outcome released;
+
+	outcome_init(&released);
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released, &b,
+			       &t->err));
+	expect(t, b, 5, 1);
+	/* Neither device copies, if it can avoid it. */
+	assert_int_equal(told(&released), 0);
+	t->ops->free_buffer(b);
+	assert_int_equal(wait_for(&released, 1), SAL_OK);
+	assert_int_equal(told(&released), 1);
+	free(data);
+}
+
+static void aliased_data_outlives_its_buffer(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, ADD);
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+
+	for (int i = 0; i < 50; i++) {
+		float *data = aligned_data((float)i);
+		struct sal_buffer *args[2];
+		struct sal_buffer *out;
+		struct outcome released, done;
+		struct sal_execution x = pair(args, &out, 1, &done);
+
+		outcome_init(&released);
+		fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released,
+				       &args[0], &t->err));
+		args[1] = put(t, t->stream, (float)i);
+		fine(t, t->ops->execute(p, &x, &t->err));
+		t->ops->free_buffer(args[0]);
+		t->ops->free_buffer(args[1]);
+		assert_int_equal(wait_for(&released, 1), SAL_OK);
+		memset(data, 0xff, 64);
+		free(data);
+		assert_int_equal(wait_for(&done, 1), SAL_OK);
+		expect(t, out, (float)i, 2);
+		t->ops->free_buffer(out);
+	}
+	t->ops->unload(p);
+}
+
+/* What an element of a type may be, as the host stores it. */
+static unsigned char type_mask(int32_t type)
+{
+	switch (type) {
+	case 1: /* PRED */
+	case 24: /* S2: not negative */
+		return 0x01;
+	case 21: /* S4: not negative */
+		return 0x07;
+	case 22: /* U4 */
+	case 29: /* F4E2M1FN */
+		return 0x0f;
+	case 25: /* U2 */
+		return 0x03;
+	default:
+		return 0xff;
+	}
+}
+
+static void round_trip(struct bench *t, int32_t type, const int64_t *dims, uint32_t rank)
+{
+	const struct sal_array array = { type, rank, dims };
+	size_t size = sal_type_bytes(type);
+	struct sal_buffer *b;
+	unsigned char *data, *back;
+
+	for (uint32_t i = 0; i < rank; i++)
+		size *= (size_t)dims[i];
+	data = malloc(size + 1);
+	back = malloc(size + 1);
+	assert_true(data && back);
+	for (size_t i = 0; i < size; i++)
+		data[i] = (unsigned char)(i * 37 + 11) & type_mask(type);
+	memset(back, 0xa5, size + 1);
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
+	assert_int_equal(get(t, b, back, size), SAL_OK);
+	if (memcmp(data, back, size) != 0)
+		fail_msg("type %d, rank %u: not what it was", (int)type, (unsigned int)rank);
+	assert_int_equal(back[size], 0xa5);
+	t->ops->free_buffer(b);
+	free(data);
+	free(back);
+}
+
+static void all_types_make_the_round_trip(void **state)
+{
+	const int64_t dims[] = { 3, 5 };
+	unsigned int count = 0;
+
+	for (int32_t type = 1; type <= LAST_TYPE; type++) {
+		if (sal_type_bytes(type) == 0)
+			continue;
+		round_trip(*state, type, dims, 2);
+		round_trip(*state, type, NULL, 0);
+		count++;
+	}
+	assert_int_equal(count, 28);
+	assert_int_equal(sal_type_bytes(LAST_TYPE + 1), 0);
+}
+
+static void all_shapes_make_the_round_trip(void **state)
+{
+	const int64_t none[] = { 3, 0, 7 };
+	const int64_t line[] = { 1000003 };
+	const int64_t cube[] = { 2, 3, 4, 5, 6 };
+	const int64_t ones[] = { 1, 1, 1, 1, 1, 1, 1, 1 };
+
+	round_trip(*state, F32, NULL, 0);
+	round_trip(*state, F32, none, 1);
+	round_trip(*state, F32, none, 3);
+	round_trip(*state, F32, line, 1);
+	round_trip(*state, F32, cube, 5);
+	round_trip(*state, F32, ones, 8);
+}
+
+static void empty_arrays_need_no_address(void **state)
+{
+	struct bench *t = *state;
+	const int64_t dims[] = { 0 };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *b;
+
+	fine(t, t->ops->upload(t->stream, &array, NULL, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
+	assert_int_equal(get(t, b, NULL, 0), SAL_OK);
+	t->ops->free_buffer(b);
+}
+
+static void copies_stand_alone(void **state)
+{
+	struct bench *t = *state;
+	struct sal_buffer *b = put(t, t->stream, 7);
+	struct sal_buffer *copy;
+
+	fine(t, t->ops->copy(b, &copy, &t->err));
+	t->ops->free_buffer(b);
+	expect(t, copy, 7, 1);
+	t->ops->free_buffer(copy);
+}
+
+/* Where a copy is in place of its source, taking it over must leave the source alone. */
+static void copies_can_be_donated(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, DONATE);
+	struct sal_buffer *b = put(t, t->stream, 7);
+	struct sal_buffer *args[2];
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	fine(t, t->ops->copy(b, &args[0], &t->err));
+	args[1] = b;
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	expect(t, out, 7, 2);
+	expect(t, b, 7, 1);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(b);
+	t->ops->free_buffer(out);
+	t->ops->unload(p);
+}
+
+static void buffers_tell_when_ready(void **state)
+{
+	struct bench *t = *state;
+	struct sal_buffer *b = put(t, t->stream, 1);
+	struct outcome ready;
+
+	outcome_init(&ready);
+	fine(t, t->ops->when_ready(b, note, &ready, &t->err));
+	assert_int_equal(wait_for(&ready, 1), SAL_OK);
+	fine(t, t->ops->when_ready(b, note, &ready, &t->err));
+	assert_int_equal(wait_for(&ready, 2), SAL_OK);
+	t->ops->free_buffer(b);
+}
+
+static void wrong_sizes_are_refused(void **state)
+{
+	struct bench *t = *state;
+	struct sal_buffer *b = put(t, t->stream, 1);
+	struct outcome never;
+	char bytes[2 * VECTOR_BYTES];
+
+	outcome_init(&never);
+	refused(t, t->ops->download(b, bytes, VECTOR_BYTES - 1, note, &never, &t->err));
+	refused(t, t->ops->download(b, bytes, VECTOR_BYTES + 1, note, &never, &t->err));
+	refused(t, t->ops->download(b, bytes, 0, note, &never, &t->err));
+	t->ops->free_buffer(b);
+	assert_int_equal(told(&never), 0);
+}
+
+static void wrong_arrays_are_refused(void **state)
+{
+	struct bench *t = *state;
+	const int64_t negative[] = { 4, -1 };
+	const int64_t huge[] = { INT64_MAX / 2, 16 };
+	const struct sal_array arrays[] = {
+		{ 0, 0, NULL },	 { 23, 0, NULL },  { 99, 0, NULL },
+		{ -1, 0, NULL }, { F32, 2, huge }, { F32, 2, negative },
+	};
+	const float data[LANES] = { 0 };
+
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+		struct sal_buffer *b = (struct sal_buffer *)&t;
+
+		refused(t, t->ops->upload(t->stream, &arrays[i], data, SAL_UPLOAD_COPY, NULL, NULL,
+					  &b, &t->err));
+		assert_null(b);
+	}
+}
+
+static void thousands_of_buffers_leave_nothing(void **state)
+{
+	struct bench *t = *state;
+
+	for (int i = 0; i < 3000; i++) {
+		struct sal_buffer *b = put(t, t->stream, (float)i);
+
+		if (i % 100 == 0)
+			expect(t, b, (float)i, 1);
+		t->ops->free_buffer(b);
+	}
+}
+
+/* --- programs --- */
+
+static void programs_are_described(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, DONATE);
+	const struct sal_program_facts *f = t->ops->compiled_facts(c);
+
+	assert_int_equal(f->name.size, strlen("donate"));
+	assert_memory_equal(f->name.at, "donate", f->name.size);
+	assert_true(is_text(f->fingerprint));
+	assert_int_equal(f->replicas, 1);
+	assert_int_equal(f->partitions, 1);
+	assert_int_equal(f->output_count, 1);
+	assert_int_equal(f->outputs[0].type, F32);
+	assert_int_equal(f->outputs[0].rank, 1);
+	assert_int_equal(f->outputs[0].dims[0], LANES);
+	assert_int_equal(f->outputs[0].bytes, VECTOR_BYTES);
+	assert_true(is_text(f->outputs[0].memory_kind));
+	assert_int_equal(f->donated_count, 1);
+	assert_int_equal(f->donated[0], 0);
+	assert_int_equal(f->memory.output, VECTOR_BYTES);
+	assert_int_equal(f->memory.alias, VECTOR_BYTES);
+	assert_true(f->memory.temp >= 0);
+	assert_true(f->costs.count > 0);
+	assert_true(is_text(t->ops->compiled_image(c)));
+	assert_true(is_text(t->ops->compiled_optimized(c)));
+	t->ops->free_compiled(c);
+
+	c = compile(t, TWO);
+	f = t->ops->compiled_facts(c);
+	assert_int_equal(f->output_count, 2);
+	assert_int_equal(f->donated_count, 0);
+	t->ops->free_compiled(c);
+}
+
+static void broken_programs_are_refused(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = (struct sal_compiled *)&t;
+
+	refused(t, t->ops->compile(t->stream, text_of("mlir"), text_of(t->subject->program(BROKEN)),
+				   t->subject->options, &c, &t->err));
+	assert_null(c);
+	refused(t, t->ops->compile(t->stream, text_of("mlir"), text_of(""), t->subject->options, &c,
+				   &t->err));
+	assert_null(c);
+}
+
+static void broken_images_are_refused(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, ADD);
+	struct sal_text image = t->ops->compiled_image(c);
+	struct sal_loaded *p = (struct sal_loaded *)&t;
+
+	refused(t, t->ops->load(t->stream, text_of(""), &p, &t->err));
+	assert_null(p);
+	refused(t, t->ops->load(t->stream, text_of("nothing of the kind, but long enough"), &p,
+				&t->err));
+	assert_null(p);
+	refused(t, t->ops->load(t->stream, (struct sal_text){ image.at, 5 }, &p, &t->err));
+	refused(t, t->ops->load(t->stream, (struct sal_text){ image.at, image.size - 2 }, &p,
+				&t->err));
+	t->ops->free_compiled(c);
+}
+
+static void images_load_on_another_stream(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, ADD);
+	struct sal_text image = t->ops->compiled_image(c);
+	char *copy = malloc(image.size);
+	struct sal_stream *other;
+	struct sal_loaded *p;
+	struct sal_buffer *args[2];
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	assert_non_null(copy);
+	memcpy(copy, image.at, image.size);
+	t->ops->free_compiled(c);
+	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	fine(t, t->ops->load(other, (struct sal_text){ copy, image.size }, &p, &t->err));
+	memset(copy, 0, image.size);
+	free(copy);
+	args[0] = args[1] = put(t, other, 3);
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	expect(t, out, 3, 2);
+	t->ops->free_buffer(out);
+	t->ops->free_buffer(args[0]);
+	t->ops->unload(p);
+	t->ops->close_stream(other);
+}
+
+/* --- iterations --- */
+
+static void iterations_compute(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, TWO);
+	struct sal_buffer *args[2] = { put(t, t->stream, 10), put(t, t->stream, 20) };
+	struct sal_buffer *outputs[2];
+	struct outcome done;
+	struct sal_execution x = pair(args, outputs, 2, &done);
+
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	assert_int_equal(told(&done), 1);
+	expect(t, outputs[0], 20, 1);
+	expect(t, outputs[1], 10, 1);
+	expect(t, args[0], 10, 1); /* not taken over */
+	for (int i = 0; i < 2; i++) {
+		t->ops->free_buffer(args[i]);
+		t->ops->free_buffer(outputs[i]);
+	}
+	t->ops->unload(p);
+}
+
+static void outputs_can_be_used_at_once(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, ADD);
+	struct sal_buffer *args[2] = { put(t, t->stream, 1), NULL };
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	for (int i = 0; i < 10; i++) {
+		args[1] = args[0];
+		fine(t, t->ops->execute(p, &x, &t->err));
+		t->ops->free_buffer(args[0]);
+		args[0] = out;
+	}
+	/* Everything was freed behind its back, the program included. */
+	t->ops->unload(p);
+	expect(t, args[0], 1, 1024);
+	assert_int_equal(wait_for(&done, 10), SAL_OK);
+	t->ops->free_buffer(args[0]);
+}
+
+static void many_arguments_fit(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, MANY);
+	struct sal_buffer *args[600];
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	for (int i = 0; i < 600; i++)
+		args[i] = put(t, t->stream, i < 598 ? -1 : 4);
+	x.arg_count = 600;
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	expect(t, out, 4, 2);
+	for (int i = 0; i < 600; i++)
+		t->ops->free_buffer(args[i]);
+	t->ops->free_buffer(out);
+	t->ops->unload(p);
+}
+
+static void donated_arguments_are_consumed(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, DONATE);
+	struct sal_buffer *args[2] = { put(t, t->stream, 1), put(t, t->stream, 1) };
+	struct sal_buffer *out;
+	struct sal_buffer *again = NULL;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+	float data[LANES];
+
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	expect(t, out, 1, 2);
+	assert_true(get(t, args[0], data, sizeof(data)) > SAL_OK);
+	expect(t, args[1], 1, 1);
+	x.outputs = &again;
+	refused(t, t->ops->execute(p, &x, &t->err));
+	assert_null(again);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(args[1]);
+	t->ops->free_buffer(out);
+	t->ops->unload(p);
+}
+
+static void kept_arguments_are_not_consumed(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, DONATE);
+	struct sal_buffer *args[2] = { put(t, t->stream, 1), put(t, t->stream, 1) };
+	const int64_t keep[] = { 0 };
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	x.keep = keep;
+	x.keep_count = 1;
+	for (unsigned int i = 1; i <= 3; i++) {
+		fine(t, t->ops->execute(p, &x, &t->err));
+		assert_int_equal(wait_for(&done, i), SAL_OK);
+		expect(t, out, 1, 2);
+		expect(t, args[0], 1, 1);
+		t->ops->free_buffer(out);
+	}
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(args[1]);
+	t->ops->unload(p);
+}
+
+/* Nobody may write to the host's memory, not even where a program could take it over. */
+static void aliased_data_is_not_written(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, DONATE);
+	float *data = aligned_data(1);
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *args[2] = { NULL, put(t, t->stream, 1) };
+	struct sal_buffer *out;
+	struct outcome done, released;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	outcome_init(&released);
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released, &args[0],
+			       &t->err));
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	expect(t, out, 1, 2);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(args[1]);
+	t->ops->free_buffer(out);
+	assert_int_equal(wait_for(&released, 1), SAL_OK);
+	for (int i = 0; i < LANES; i++)
+		assert_true(data[i] == (float)(1 + i));
+	free(data);
+	t->ops->unload(p);
+}
+
+static void errors_spread(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *failing = load(t, FAILING);
+	struct sal_loaded *after = load(t, AFTER);
+	struct sal_buffer *bad = NULL;
+	struct sal_buffer *worse = NULL;
+	struct outcome done, ready;
+	struct sal_execution x = pair(NULL, &bad, 1, &done);
+	float data[LANES];
+
+	x.arg_count = 0;
+	fine(t, t->ops->execute(failing, &x, &t->err));
+	/* XLA wraps the reason, RESOURCE_EXHAUSTED, into INTERNAL. */
+	assert_true(wait_for(&done, 1) > SAL_OK);
+	assert_true(done.text[0] != '\0');
+	outcome_init(&ready);
+	fine(t, t->ops->when_ready(bad, note, &ready, &t->err));
+	assert_true(wait_for(&ready, 1) > SAL_OK);
+
+	x = pair(&bad, &worse, 1, &done);
+	x.arg_count = 1;
+	fine(t, t->ops->execute(after, &x, &t->err));
+	assert_true(wait_for(&done, 1) > SAL_OK);
+	assert_int_equal(told(&done), 1);
+	assert_true(get(t, worse, data, sizeof(data)) > SAL_OK);
+	t->ops->free_buffer(bad);
+	t->ops->free_buffer(worse);
+
+	/* The stream goes on. */
+	bad = put(t, t->stream, 1);
+	expect(t, bad, 1, 1);
+	t->ops->free_buffer(bad);
+	t->ops->unload(failing);
+	t->ops->unload(after);
+}
+
+static void wrong_iterations_are_refused(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, ADD);
+	struct sal_stream *other;
+	struct sal_buffer *args[2] = { put(t, t->stream, 1), put(t, t->stream, 1) };
+	struct sal_buffer *outputs[2] = { (void *)&t, (void *)&t };
+	struct outcome never;
+	struct sal_execution x = pair(args, outputs, 2, &never);
+	struct sal_buffer *foreign;
+	struct sal_buffer *mine = args[1];
+
+	refused(t, t->ops->execute(p, &x, &t->err));
+	assert_null(outputs[0]);
+	assert_null(outputs[1]);
+	x.output_count = 0;
+	refused(t, t->ops->execute(p, &x, &t->err));
+	x.output_count = 1;
+	x.arg_count = 1;
+	refused(t, t->ops->execute(p, &x, &t->err));
+	assert_null(outputs[0]);
+
+	x.arg_count = 2;
+	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	foreign = put(t, other, 1);
+	args[1] = foreign;
+	refused(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(told(&never), 0);
+	t->ops->free_buffer(foreign);
+	t->ops->close_stream(other);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(mine);
+	t->ops->unload(p);
+}
+
+/* --- threads --- */
+
+struct runner {
+	struct bench bench;
+	struct sal_text image;
+	bool failed;
+};
+
+/* Without assertions of cmocka, which are for the main thread only. */
+static void *run_chain(void *arg)
+{
+	struct runner *r = arg;
+	const struct sal_device_ops *ops = r->bench.ops;
+	const float one[LANES] = { 1, 1, 1, 1 };
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *args[2] = { NULL, NULL };
+	struct sal_buffer *out;
+	struct sal_loaded *p = NULL;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+	float data[LANES] = { 0 };
+
+	r->failed = ops->open_stream(r->bench.device, &r->bench.stream, NULL) < 0 ||
+		    ops->load(r->bench.stream, r->image, &p, NULL) < 0 ||
+		    ops->upload(r->bench.stream, &array, one, SAL_UPLOAD_COPY, NULL, NULL, &args[0],
+				NULL) < 0 ||
+		    ops->upload(r->bench.stream, &array, one, SAL_UPLOAD_COPY, NULL, NULL, &args[1],
+				NULL) < 0;
+	for (unsigned int i = 1; i <= 500 && !r->failed; i++) {
+		r->failed = ops->execute(p, &x, NULL) < 0 || wait_for(&done, i) != SAL_OK;
+		ops->free_buffer(args[0]);
+		args[0] = r->failed ? NULL : out;
+	}
+	if (!r->failed)
+		r->failed = get(&r->bench, args[0], data, sizeof(data)) != SAL_OK || data[3] != 501;
+	ops->free_buffer(args[0]);
+	ops->free_buffer(args[1]);
+	ops->unload(p);
+	ops->close_stream(r->bench.stream);
+	return NULL;
+}
+
+static void streams_run_side_by_side(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, DONATE);
+	struct runner runners[3];
+	pthread_t threads[3];
+
+	for (int i = 0; i < 3; i++) {
+		runners[i] = (struct runner){ .bench = *t, .image = t->ops->compiled_image(c) };
+		assert_int_equal(pthread_create(&threads[i], NULL, run_chain, &runners[i]), 0);
+	}
+	for (int i = 0; i < 3; i++) {
+		pthread_join(threads[i], NULL);
+		assert_false(runners[i].failed);
+	}
+	t->ops->free_compiled(c);
+}
+
+/* --- the two --- */
+
+#define ON_BENCH(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
+
+static int run_suite(const struct subject *subject)
+{
+	struct CMUnitTest tests[] = {
+		ON_BENCH(facts_are_sane),
+		ON_BENCH(nothing_is_closed),
+		ON_BENCH(streams_come_and_go),
+		ON_BENCH(copied_data_can_be_reused),
+		ON_BENCH(aliased_data_is_released),
+		ON_BENCH(aliased_data_outlives_its_buffer),
+		ON_BENCH(all_types_make_the_round_trip),
+		ON_BENCH(all_shapes_make_the_round_trip),
+		ON_BENCH(empty_arrays_need_no_address),
+		ON_BENCH(copies_stand_alone),
+		ON_BENCH(copies_can_be_donated),
+		ON_BENCH(buffers_tell_when_ready),
+		ON_BENCH(wrong_sizes_are_refused),
+		ON_BENCH(wrong_arrays_are_refused),
+		ON_BENCH(thousands_of_buffers_leave_nothing),
+		ON_BENCH(programs_are_described),
+		ON_BENCH(broken_programs_are_refused),
+		ON_BENCH(broken_images_are_refused),
+		ON_BENCH(images_load_on_another_stream),
+		ON_BENCH(iterations_compute),
+		ON_BENCH(outputs_can_be_used_at_once),
+		ON_BENCH(many_arguments_fit),
+		ON_BENCH(donated_arguments_are_consumed),
+		ON_BENCH(kept_arguments_are_not_consumed),
+		ON_BENCH(aliased_data_is_not_written),
+		ON_BENCH(errors_spread),
+		ON_BENCH(wrong_iterations_are_refused),
+		ON_BENCH(streams_run_side_by_side),
+	};
+
+	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+		tests[i].initial_state = (void *)subject;
+	return _cmocka_run_group_tests(subject->ops->name, tests, sizeof(tests) / sizeof(tests[0]),
+				       NULL, NULL);
+}
+
+/* A plugin's own locking is invisible to the thread sanitizer, so all that its threads do looks like a race. */
+static bool can_watch_plugins(void)
+{
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+	return false;
+#endif
+#endif
+#ifdef __SANITIZE_THREAD__
+	return false;
+#endif
+	return true;
+}
+
+int main(void)
+{
+	const struct subject fake = {
+		.ops = &sal_device_fake,
+		.config = { .memory_bytes = 1 << 24 },
+		.program = fake_program,
+	};
+	const struct subject pjrt = {
+		.ops = &sal_device_pjrt,
+		.config = { .plugin_path = SAL_PJRT_PLUGIN },
+		.program = pjrt_program,
+		.options = { compile_options, sizeof(compile_options) },
+	};
+	int failed = run_suite(&fake);
+
+	if (access(SAL_PJRT_PLUGIN, R_OK) < 0) {
+		print_message("SKIPPED: pjrt: there is no %s\n", SAL_PJRT_PLUGIN);
+		return failed;
+	}
+	if (!can_watch_plugins()) {
+		print_message("SKIPPED: pjrt: under the thread sanitizer\n");
+		return failed;
+	}
+	return failed + run_suite(&pjrt);
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example computes through Salus, bit for bit, what it computes on the plugin in-process."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = sorted(p.name for p in (Path(__file__).parents[2] / "examples").glob("*.py")
+                  if p.name != "common.py")
+
+
+def check_same(run, reference, out):
+    """The same digest; if not, say which arrays differ and by how much."""
+    if run.digest == reference.digest:
+        return
+    wrong = []
+    with np.load(reference.out) as right, np.load(out) as got:
+        if set(right.files) != set(got.files):
+            wrong.append(f"other names: {set(right.files) ^ set(got.files)}")
+        for name in set(right.files) & set(got.files):
+            a, b = right[name], got[name]
+            if (a.dtype, a.shape, a.tobytes()) != (b.dtype, b.shape, b.tobytes()):
+                wrong.append(f"{name}: {a.dtype}{a.shape} {a.ravel()[:4]}, got "
+                             f"{b.dtype}{b.shape} {b.ravel()[:4]}")
+    pytest.fail("results differ:\n" + "\n".join(wrong[:20]))
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_same_result(example, salus, reference, examples, tmp_path):
+    out = tmp_path / "out.npz"
+    run = salus(examples / example, "--out", out)
+    assert run.code == 0, run.describe()
+    check_same(run, reference(example), out)
+
+
+def run_together(jobs, salus, reference, examples, tmp_path):
+    """Start (example, *args) all at once, then compare each with its direct run."""
+    runs = [salus.start(examples / example, *args, "--out", tmp_path / f"{i}.npz")
+            for i, (example, *args) in enumerate(jobs)]
+    for i, ((example, *args), run) in enumerate(zip(jobs, runs)):
+        run.succeed(300)
+        check_same(run, reference(example, *args), tmp_path / f"{i}.npz")
+
+
+@pytest.mark.parametrize("pair", [("mlp.py", "cnn.py"), ("transformer.py", "rnn.py"),
+                                  ("arrays.py", "random_numbers.py"), ("threads.py", "donation.py"),
+                                  ("mlp.py", "mlp.py")], ids="+".join)
+def test_two_at_once(pair, salus, reference, examples, tmp_path):
+    run_together([(example,) for example in pair], salus, reference, examples, tmp_path)
+
+
+def test_a_search_at_once(salus, reference, examples, tmp_path):
+    """Trials share their programs but not their data."""
+    jobs = [("search.py", "--trial", str(i)) for i in range(6)]
+    run_together(jobs, salus, reference, examples, tmp_path)
+    assert len({reference(*job).digest for job in jobs}) == len(jobs)
+
+
+def test_again_and_again(salus, reference, examples, tmp_path):
+    """A daemon that has served a job serves it again just as well."""
+    for i in range(3):
+        run = salus(examples / "vae.py", "--out", tmp_path / f"{i}.npz")
+        assert run.code == 0, run.describe()
+        check_same(run, reference("vae.py"), tmp_path / f"{i}.npz")

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options: what real options lose (nothing), what is dropped, what is refused and by which name. */
+#include "compile/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compile/proto.h"
+#include "unit/compile/jax_options.h"
+
+/* A message under construction. */
+struct message {
+	char at[4096];
+	size_t size;
+};
+
+static void put_raw(struct message *m, const void *at, size_t size)
+{
+	assert_true(m->size + size <= sizeof(m->at));
+	memcpy(m->at + m->size, at, size);
+	m->size += size;
+}
+
+static void put_varint(struct message *m, uint64_t value)
+{
+	char bytes[10];
+
+	put_raw(m, bytes, sal_proto_varint(value, bytes));
+}
+
+static void put_number(struct message *m, uint32_t field, uint64_t value)
+{
+	put_varint(m, (uint64_t)field << 3 | SAL_PROTO_VARINT);
+	put_varint(m, value);
+}
+
+static void put_bytes(struct message *m, uint32_t field, const void *at, size_t size)
+{
+	put_varint(m, (uint64_t)field << 3 | SAL_PROTO_BYTES);
+	put_varint(m, size);
+	put_raw(m, at, size);
+}
+
+static void put_text(struct message *m, uint32_t field, const char *text)
+{
+	put_bytes(m, field, text, strlen(text));
+}
+
+static void put_message(struct message *m, uint32_t field, const struct message *inner)
+{
+	put_bytes(m, field, inner->at, inner->size);
+}
+
+/* CompileOptionsProto.executable_build_options.debug_options, with something around it. */
+static struct message wrap(const struct message *debug)
+{
+	struct message build = { .size = 0 };
+	struct message options = { .size = 0 };
+
+	put_number(&build, 4, 1);
+	put_message(&build, 3, debug);
+	put_number(&build, 5, 1);
+	put_number(&options, 2, 1);
+	put_message(&options, 3, &build);
+	put_number(&options, 5, 7);
+	return options;
+}
+
+static struct message override(const char *name, const char *value)
+{
+	struct message inner = { .size = 0 };
+	struct message entry = { .size = 0 };
+	struct message options = { .size = 0 };
+
+	put_text(&inner, 1, value);
+	put_text(&entry, 1, name);
+	put_message(&entry, 2, &inner);
+	put_number(&options, 2, 1);
+	put_message(&options, 7, &entry);
+	return options;
+}
+
+static int clean(const void *at, size_t size, struct message *out, struct sal_err *err)
+{
+	char *bytes = NULL;
+	size_t out_size = 0;
+	int rc = sal_options_clean((struct sal_text){ at, size }, &bytes, &out_size, err);
+
+	if (rc < 0) {
+		assert_null(bytes);
+		assert_int_equal(out_size, 0);
+		return rc;
+	}
+	assert_non_null(bytes);
+	assert_true(out_size <= size);
+	out->size = 0;
+	put_raw(out, bytes, out_size);
+	free(bytes);
+	return rc;
+}
+
+static void becomes(const struct message *given, int dropped, const struct message *expected)
+{
+	struct sal_err err = { 0 };
+	struct message out;
+	int rc = clean(given->at, given->size, &out, &err);
+
+	if (rc != dropped)
+		fail_msg("dropped %d, not %d: %s", rc, dropped, err.text);
+	assert_int_equal(out.size, expected->size);
+	assert_memory_equal(out.at, expected->at, expected->size);
+}
+
+static void is_refused(const struct message *given, const char *name)
+{
+	struct sal_err err = { 0 };
+	struct message out;
+
+	assert_int_equal(clean(given->at, given->size, &out, &err), -SAL_INVALID_ARGUMENT);
+	assert_int_equal(err.code, SAL_INVALID_ARGUMENT);
+	if (!strstr(err.text, name))
+		fail_msg("no %s in: %s", name, err.text);
+}
+
+static void keeps_what_jax_sends(void **state)
+{
+	struct sal_err err = { 0 };
+	struct message out;
+
+	(void)state;
+	assert_int_equal(clean(jax_plain, sizeof(jax_plain), &out, &err), 0);
+	assert_int_equal(out.size, sizeof(jax_plain));
+	assert_memory_equal(out.at, jax_plain, sizeof(jax_plain));
+}
+
+static int count_text(const struct message *m, const char *text)
+{
+	int count = 0;
+
+	for (size_t i = 0; i + strlen(text) <= m->size; i++)
+		count += memcmp(m->at + i, text, strlen(text)) == 0;
+	return count;
+}
+
+/* Also: what is left is what a plain program sends, and the override that is no dump. */
+static void drops_dumps_of_jax(void **state)
+{
+	static const char kept[] = "xla_cpu_enable_fast_math";
+	struct sal_err err = { 0 };
+	struct message out;
+	struct message again;
+
+	(void)state;
+	assert_int_equal(clean(jax_dumping, sizeof(jax_dumping), &out, &err), 4);
+	assert_int_equal(count_text(&out, "dump"), 0);
+	assert_int_equal(count_text(&out, kept), 1);
+	assert_memory_equal(out.at, jax_plain, sizeof(jax_plain));
+	assert_int_equal(clean(out.at, out.size, &again, &err), 0);
+	assert_memory_equal(again.at, out.at, out.size);
+}
+
+static void keeps_the_rest(void **state)
+{
+	struct message debug = { .size = 0 };
+	struct message options;
+
+	(void)state;
+	put_number(&debug, 31, 3);
+	put_text(&debug, 109, "");
+	put_number(&debug, 112, 0);
+	put_text(&debug, 61, "./cuda_sdk_lib");
+	put_text(&debug, 9999, "unknown");
+	put_number(&debug, 164, 1); /* how to dump, if one did */
+	options = wrap(&debug);
+	put_bytes(&options, 600, "\xff\xff", 2);
+	becomes(&options, 0, &options);
+	options.size = 0;
+	becomes(&options, 0, &options);
+}
+
+static void drops_where_nothing_is_lost(void **state)
+{
+	static const uint32_t texts[] = { 61, 109, 110, 111, 154, 222, 292, 306, 310, 407, 433 };
+	static const uint32_t switches[] = { 112, 113, 114, 115, 116, 118, 149, 155,
+					     182, 232, 338, 405, 427, 445, 498 };
+	struct message debug = { .size = 0 };
+	struct message plain = { .size = 0 };
+	struct message options;
+	struct message expected;
+
+	(void)state;
+	put_number(&debug, 31, 3);
+	put_number(&plain, 31, 3);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		put_text(&debug, texts[i], "/etc/dir");
+	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
+		put_number(&debug, switches[i], 1);
+	put_text(&debug, 333, "AVX2");
+	put_text(&plain, 333, "AVX2");
+	options = wrap(&debug);
+	expected = wrap(&plain);
+	becomes(&options, 11 + 15, &expected);
+}
+
+/* A message may come in pieces, which readers merge. */
+static void looks_at_every_piece(void **state)
+{
+	struct message debug = { .size = 0 };
+	struct message none = { .size = 0 };
+	struct message options;
+	struct message second;
+	struct message expected;
+
+	(void)state;
+	options = wrap(&none);
+	put_text(&debug, 109, "/tmp");
+	second = wrap(&debug);
+	put_raw(&options, second.at, second.size);
+	expected = wrap(&none);
+	second = wrap(&none);
+	put_raw(&expected, second.at, second.size);
+	becomes(&options, 1, &expected);
+}
+
+static void refuses_what_changes_the_program(void **state)
+{
+	static const struct {
+		uint32_t field;
+		const char *name;
+	} fields[] = {
+		{ 127, "xla_gpu_ptx_file" },
+		{ 128, "xla_gpu_algorithm_denylist_path" },
+		{ 141, "xla_gpu_asm_extra_flags" },
+		{ 150, "xla_gpu_llvm_ir_file" },
+		{ 210, "xla_gpu_pgle_profile_file_or_directory_path" },
+		{ 223, "xla_gpu_load_autotune_results_from" },
+		{ 261, "xla_gpu_target_config_filename" },
+		{ 377, "xla_gpu_experimental_collective_perf_table_path" },
+		{ 383, "xla_gpu_experimental_matmul_perf_table_path" },
+		{ 434, "xla_gpu_gemm_autotuner_override_file" },
+		{ 491, "xla_gpu_ptx_compiler_extra_flags" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct message debug = { .size = 0 };
+		struct message options;
+
+		put_text(&debug, fields[i].field, "/etc/shadow");
+		options = wrap(&debug);
+		is_refused(&options, fields[i].name);
+		options = override(fields[i].name, "/etc/shadow");
+		is_refused(&options, fields[i].name);
+	}
+}
+
+static void refuses_flags_for_llvm(void **state)
+{
+	struct message entry = { .size = 0 };
+	struct message debug = { .size = 0 };
+	struct message options;
+
+	(void)state;
+	put_text(&entry, 1, "xla_cpu_disable_tiled_emitter");
+	put_text(&entry, 2, "");
+	put_message(&debug, 500, &entry);
+	options = wrap(&debug);
+	becomes(&options, 0, &options);
+
+	put_text(&entry, 1, "load"); /* a second key: readers take the last */
+	put_text(&entry, 2, "/tmp/evil.so");
+	debug.size = 0;
+	put_message(&debug, 500, &entry);
+	options = wrap(&debug);
+	is_refused(&options, "xla_backend_extra_options");
+}
+
+static void judges_overrides_by_name(void **state)
+{
+	struct message options = override("xla_cpu_enable_fast_math", "True");
+	struct message plain = { .size = 0 };
+
+	(void)state;
+	becomes(&options, 0, &options);
+	put_number(&plain, 2, 1);
+	options = override("xla_dump_to", "/etc");
+	becomes(&options, 1, &plain);
+	options = override("xla_dump_of_a_later_year", "/etc");
+	becomes(&options, 1, &plain);
+	options = override("xla_gpu_cuda_data_dir", "/etc");
+	becomes(&options, 1, &plain);
+	options = override("xla_new_thing_path", "/etc");
+	is_refused(&options, "xla_new_thing_path");
+}
+
+static void refuses_what_is_malformed(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t size;
+	} bad[] = {
+		{ "\x1a\x05\x08", 3 }, /* shorter than it says */
+		{ "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 }, /* length of 2^64 - 1 */
+		{ "\x1a", 1 }, /* no length */
+		{ "\x80", 1 }, /* half a tag */
+		{ "\x02\x00", 2 }, /* field number 0 */
+		{ "\x1b\x1c", 2 }, /* a group */
+		{ "\x0f", 1 }, /* no such type */
+		{ "\x9a\x80\x80\x80\x80\x00\x00", 7 }, /* a tag of six bytes */
+		{ "\x9a\x80\x80\x80\x10\x00", 6 }, /* a tag above 32 bits */
+		{ "\x1a\x02\x1a\x05", 4 }, /* inside */
+		{ "\x3a\x02\x0a\x05", 4 }, /* inside an override */
+		{ "\x09\x00", 2 }, /* 64 bits that are not there */
+		{ "\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11 }, /* above 64 bits */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct message m = { .size = 0 };
+
+		put_raw(&m, bad[i].bytes, bad[i].size);
+		is_refused(&m, "well-formed");
+	}
+}
+
+/* Cut anywhere, or with any one byte changed, real options are judged without a fault. */
+static void survives_damage(void **state)
+{
+	unsigned char copy[sizeof(jax_dumping)];
+	struct message out;
+
+	(void)state;
+	for (size_t size = 0; size < sizeof(jax_dumping); size++)
+		(void)clean(jax_dumping, size, &out, NULL);
+	for (size_t i = 0; i < sizeof(jax_dumping); i++) {
+		for (int bit = 0; bit < 8; bit++) {
+			memcpy(copy, jax_dumping, sizeof(copy));
+			copy[i] ^= (unsigned char)(1u << bit);
+			(void)clean(copy, sizeof(copy), &out, NULL);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keeps_what_jax_sends),
+		cmocka_unit_test(drops_dumps_of_jax),
+		cmocka_unit_test(keeps_the_rest),
+		cmocka_unit_test(drops_where_nothing_is_lost),
+		cmocka_unit_test(looks_at_every_piece),
+		cmocka_unit_test(refuses_what_changes_the_program),
+		cmocka_unit_test(refuses_flags_for_llvm),
+		cmocka_unit_test(judges_overrides_by_name),
+		cmocka_unit_test(refuses_what_is_malformed),
+		cmocka_unit_test(survives_damage),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* paging: who is asked to go, for whom, and at what price; what happens without it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/driver.h"
+
+static struct drv d;
+
+static int stop(void **state)
+{
+	(void)state;
+	drv_stop(&d);
+	return 0;
+}
+
+/* A device of 1000 bytes from and to which `rate` bytes are copied in a second. */
+static void start(const struct sal_policy *policy, uint64_t rate)
+{
+	struct sal_tuning t = drv_plain_tuning();
+
+	t.page_bytes_per_s = rate;
+	drv_start(&d, 1000, policy, &t);
+}
+
+static struct drv_job *open_total(uint64_t persist, uint64_t total_ns)
+{
+	struct sal_job job = { .declared = { persist, 100 }, .total_ns = total_ns };
+
+	return drv_open_job(&d, &job);
+}
+
+static struct drv_job *open_priority(uint64_t persist, uint32_t priority)
+{
+	struct sal_job job = { .declared = { persist, 100 }, .priority = priority };
+
+	return drv_open_job(&d, &job);
+}
+
+/* One iteration that makes its declared bytes live. */
+static void run_once(struct drv_job *j, uint64_t ns)
+{
+	drv_submit(&d, j, j->s->job.declared.persist_bytes, 100);
+	drv_done(&d, j, ns);
+}
+
+static void submit_two(struct drv_job *j)
+{
+	for (int i = 0; i < 2; i++)
+		drv_submit(&d, j, j->s->job.declared.persist_bytes, 100);
+}
+
+/* --- preferred by the policy --------------------------------------------------------------------------- */
+
+static void test_srtf_short_job_gets_in_by_paging_out_a_long_one(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_srtf, 1000);
+	a = open_total(600, 100 * SEC);
+	submit_two(a);
+	drv_done(&d, a, SEC);
+	b = open_total(600, 10 * SEC);
+	drv_submit(&d, b, 600, 100);
+	drv_submit(&d, a, 600, 100);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0); /* not before its boundary */
+	drv_done(&d, a, SEC);
+	assert_int_equal(drv_last(&d, SAL_PAGE_OUT, a)->value, 600);
+	assert_false(drv_runs(a) || drv_runs(b));
+	drv_copied(&d, a);
+	assert_true(drv_runs(b));
+	drv_done(&d, b, SEC);
+	drv_close(&d, b);
+	/* It comes back with what it had. */
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
+	assert_false(drv_runs(a));
+	drv_mark(&d);
+	drv_copied(&d, a);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 1);
+	assert_true(drv_runs(a));
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 3);
+}
+
+static void test_srtf_does_not_page_for_a_longer_job_or_a_small_gain(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_srtf, 100); /* 600 bytes take six seconds */
+	a = open_total(600, 20 * SEC);
+	submit_two(a);
+	drv_done(&d, a, SEC);
+	b = open_total(600, 30 * SEC);
+	drv_submit(&d, b, 600, 100);
+	assert_false(a->s->evicting);
+	c = open_total(600, 15 * SEC); /* shorter, but not by as much as the copies take */
+	drv_submit(&d, c, 600, 100);
+	assert_false(a->s->evicting);
+	drv_submit(&d, a, 600, 100);
+	drv_done(&d, a, SEC);
+	assert_true(drv_runs(a));
+}
+
+static void test_priority_pages_out_the_less_important(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_priority, 1000);
+	a = open_priority(400, 2);
+	b = open_priority(400, 1);
+	run_once(a, MS);
+	submit_two(b);
+	drv_done(&d, b, MS);
+	drv_submit(&d, a, 400, 100);
+	c = open_priority(400, 0);
+	drv_submit(&d, c, 400, 100);
+	assert_int_equal(drv_last(&d, SAL_PAGE_OUT, NULL)->session, a->id);
+	assert_true(drv_runs(b)); /* b is spared: one is enough */
+	drv_copied(&d, a);
+	drv_done(&d, b, MS);
+	assert_true(drv_runs(c));
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
+}
+
+static void test_victims_that_are_not_needed_are_spared(void **state)
+{
+	struct drv_job *small, *large, *c;
+
+	(void)state;
+	start(&sal_policy_priority, 1000);
+	large = open_priority(600, 1);
+	small = open_priority(100, 2); /* goes first by rank, but does not suffice */
+	run_once(large, MS);
+	run_once(small, MS);
+	drv_submit(&d, large, 600, 100);
+	drv_submit(&d, small, 100, 100);
+	c = open_priority(700, 0);
+	drv_submit(&d, c, 700, 100);
+	drv_done(&d, large, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, large), 1);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, small), 0);
+}
+
+/* The policy is told what the copies cost, also on a fast link. */
+static uint64_t told_ns;
+
+static bool note_cost(const void *state, const struct sal_session *in,
+		      const struct sal_session *out, uint64_t cost_ns)
+{
+	(void)state;
+	if (in->id < out->id)
+		return false;
+	told_ns = cost_ns;
+	return false;
+}
+
+static void test_cost_of_copies(void **state)
+{
+	static const struct {
+		uint64_t rate, bytes, cost_ns;
+	} copies[] = {
+		{ 1000, 600, 600 * MS },
+		{ 3, 1000000, UINT64_C(333333333333333) },
+		{ UINT64_C(64000000000), UINT64_C(40000000000), 625 * MS },
+		{ UINT64_C(900000000000), UINT64_C(800000000000), UINT64_C(888888888) },
+	};
+	struct sal_policy policy = sal_policy_las;
+	struct drv_job *a, *b;
+
+	(void)state;
+	policy.prefers = note_cost;
+	for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
+		struct sal_tuning t = drv_plain_tuning();
+
+		t.page_bytes_per_s = copies[i].rate;
+		drv_start(&d, copies[i].bytes / 2 * 3, &policy, &t);
+		a = drv_open(&d, copies[i].bytes, 0);
+		drv_submit(&d, a, copies[i].bytes, 0);
+		drv_submit(&d, a, copies[i].bytes, 0);
+		drv_done(&d, a, MS);
+		b = drv_open(&d, copies[i].bytes, 0);
+		drv_submit(&d, b, copies[i].bytes, 0);
+		assert_int_equal(told_ns, copies[i].cost_ns);
+		if (i + 1 < sizeof(copies) / sizeof(copies[0]))
+			drv_stop(&d);
+	}
+}
+
+/* --- idle ones ------------------------------------------------------------------------------------------- */
+
+static void test_idle_session_makes_room_after_a_while(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 1000000);
+	a = drv_open(&d, 600, 100);
+	run_once(a, MS);
+	b = drv_open(&d, 100, 100);
+	submit_two(b);
+	c = drv_open(&d, 600, 100); /* pack prefers nobody */
+	drv_submit(&d, c, 600, 100);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	assert_int_equal(d.wake_ns, MS + d.tuning.idle_ns);
+	drv_pass(&d, d.tuning.idle_ns);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
+	drv_copied(&d, a);
+	assert_true(drv_runs(c));
+	/* Work brings it back when there is room. */
+	drv_submit(&d, a, 600, 100);
+	assert_false(drv_is_in(a));
+	drv_close(&d, c);
+	drv_done(&d, c, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_IN, a), 1);
+}
+
+static void test_paused_session_makes_room_at_once(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 1000000);
+	a = drv_open(&d, 600, 100);
+	submit_two(a);
+	drv_done(&d, a, MS);
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	drv_pause(&d, a);
+	drv_done(&d, a, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
+	drv_copied(&d, a);
+	assert_true(drv_runs(b));
+}
+
+static void test_nobody_idle_is_disturbed_while_nobody_waits(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 1000);
+	a = drv_open(&d, 400, 100);
+	b = drv_open(&d, 400, 100);
+	run_once(a, MS);
+	run_once(b, MS);
+	drv_pass(&d, 3600 * SEC);
+	drv_tick(&d);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 0);
+}
+
+/* A session without bytes of its own needs no copy to go. */
+static void test_empty_session_leaves_without_a_copy(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 1000);
+	a = drv_open(&d, 600, 100); /* declared, but it never ran */
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	drv_pass(&d, 2 * d.tuning.idle_ns);
+	assert_true(drv_runs(b));
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	drv_submit(&d, a, 600, 100);
+	drv_close(&d, b);
+	drv_done(&d, b, MS);
+	assert_true(drv_runs(a));
+	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL), 0);
+}
+
+/* --- by force -------------------------------------------------------------------------------------------- */
+
+static void test_forced_when_all_residents_wait_for_memory(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 1000); /* prefers nobody */
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 400, 50);
+	drv_submit(&d, b, 400, 50);
+	drv_done(&d, a, MS);
+	drv_done(&d, b, MS);
+	drv_submit(&d, a, 600, 50);
+	drv_submit(&d, b, 600, 50);
+	/* The last in the policy's order makes room; the other goes on. */
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, b), 1);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
+	drv_copied(&d, b);
+	assert_true(drv_runs(a));
+	drv_done(&d, a, MS);
+	drv_close(&d, a);
+	drv_copied(&d, b);
+	assert_true(drv_runs(b));
+	assert_int_equal(a->refusals + b->refusals, 0);
+}
+
+static void test_needs_deadlock_is_broken_too(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 1000);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	drv_need(&d, a, 450);
+	drv_need(&d, b, 450);
+	drv_need(&d, a, 800); /* uploads that wait for each other */
+	drv_need(&d, b, 800);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
+	drv_copied(&d, a->copy_ends_ns != DRV_NEVER ? a : b);
+	assert_int_equal((a->s->held_bytes == 800) + (b->s->held_bytes == 800), 1);
+	assert_int_equal(a->refusals + b->refusals, 0);
+}
+
+/* It could only grow by giving up scratch that it shares with an idle one. */
+static void test_session_grows_by_shrinking_its_lane(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 1000000);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 20, 640);
+	run_once(b, MS);
+	drv_submit(&d, a, 300, 650);
+	drv_done(&d, a, MS);
+	drv_submit(&d, a, 600, 100); /* beside b there are 340 */
+	while (drv_step(&d, d.now_ns + 10 * SEC))
+		continue;
+	assert_true(drv_runs(a));
+	assert_int_equal(b->s->place, SAL_OUTSIDE);
+}
+
+/* --- without paging -------------------------------------------------------------------------------------- */
+
+static void test_no_paging_refuses_only_as_the_last_resort(void **state)
+{
+	struct drv_job *a, *b, *c;
+	const struct sal_record *r;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	c = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 300, 50);
+	drv_submit(&d, b, 300, 50);
+	drv_submit(&d, c, 50, 50);
+	drv_done(&d, a, MS);
+	drv_done(&d, b, MS);
+	drv_submit(&d, a, 700, 50);
+	drv_submit(&d, b, 700, 50);
+	/* c still runs: it may end and leave. */
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
+	drv_done(&d, c, MS);
+	/* c is idle: it may still leave. */
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
+	drv_close(&d, c);
+	r = drv_last(&d, SAL_REFUSE, NULL);
+	assert_int_equal(r->reason, SAL_REFUSE_NO_PAGING);
+	assert_int_equal(r->session, b->id); /* the last in the policy's order */
+	assert_int_equal(r->iteration, 2);
+	assert_int_equal(r->persist_bytes, 700);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 1);
+	drv_close(&d, b);
+	assert_true(drv_runs(a));
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+}
+
+static void test_no_paging_need_is_refused_too(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	drv_need(&d, a, 450);
+	drv_need(&d, b, 450);
+	drv_need(&d, a, 800);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0); /* b may still give back */
+	drv_need(&d, b, 800);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 1);
+	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->reason, SAL_REFUSE_NO_PAGING);
+	drv_close(&d, drv_last(&d, SAL_REFUSE, NULL)->session == a->id ? a : b);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, NULL), 5);
+}
+
+/* fifo: an owner that waits for memory does not keep the lane from those it waits for. */
+static void test_no_paging_fifo_owner_with_an_open_need(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fifo, 0);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 500, 100);
+	drv_need(&d, a, 600);
+	drv_submit(&d, b, 500, 100);
+	assert_true(drv_runs(b));
+	drv_done(&d, b, MS);
+	drv_close(&d, b);
+	assert_int_equal(a->s->held_bytes, 600);
+}
+
+/* --- no thrashing ----------------------------------------------------------------------------------------- */
+
+/* Two jobs that do not fit together, a copy takes a second: each must run for the margin's worth first. */
+static void test_no_thrashing(void **state)
+{
+	struct drv_load load = {
+		.job = { .declared = { 600, 100 } },
+		.count = 20000,
+		.iter_ns = 10 * MS,
+	};
+	struct drv_job *a, *b;
+	uint64_t swaps, cost_ns;
+
+	(void)state;
+	start(&sal_policy_fair, 600);
+	a = drv_add(&d, &load);
+	b = drv_add(&d, &load);
+	drv_run(&d, 1000000);
+	swaps = drv_said(&d, SAL_PAGE_OUT, NULL);
+	cost_ns = 2 * SEC; /* one out, one in */
+	assert_true(swaps >= 4); /* both make progress in turn */
+	assert_true(swaps * cost_ns * d.tuning.page_margin <= UINT64_C(80000) * 10 * MS);
+	/* Copies are less than a tenth of the whole, and both end close to each other. */
+	assert_true(d.now_ns <= 400 * SEC * 11 / 10);
+	assert_true(a->end_ns > 300 * SEC && b->end_ns > 300 * SEC);
+}
+
+/* A need that must wait for its own queued iteration costs nobody else his place. */
+static void test_nobody_pages_for_a_need_that_comes_later(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	t.idle_ns = 0;
+	drv_start(&d, 1000, &sal_policy_pack, &t);
+	c = drv_open(&d, 20, 10);
+	a = drv_open(&d, 100, 700);
+	b = drv_open(&d, 50, 10);
+	t.lanes = 1;
+	drv_set_tuning(&d, &t);
+	run_once(b, MS);
+	drv_submit(&d, c, 20, 10);
+	drv_submit(&d, a, 100, 700);
+	drv_need(&d, a, 400); /* 400 + 700 exceed the device */
+	d.now_ns += SEC;
+	drv_tick(&d);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	drv_done(&d, c, MS);
+	assert_true(drv_runs(a));
+	drv_done(&d, a, MS);
+	assert_int_equal(a->s->held_bytes, 400);
+	assert_int_equal(a->refusals, 0);
+}
+
+#define T(f) cmocka_unit_test_teardown(f, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_srtf_short_job_gets_in_by_paging_out_a_long_one),
+		T(test_srtf_does_not_page_for_a_longer_job_or_a_small_gain),
+		T(test_priority_pages_out_the_less_important),
+		T(test_victims_that_are_not_needed_are_spared),
+		T(test_cost_of_copies),
+		T(test_idle_session_makes_room_after_a_while),
+		T(test_paused_session_makes_room_at_once),
+		T(test_nobody_idle_is_disturbed_while_nobody_waits),
+		T(test_empty_session_leaves_without_a_copy),
+		T(test_forced_when_all_residents_wait_for_memory),
+		T(test_needs_deadlock_is_broken_too),
+		T(test_session_grows_by_shrinking_its_lane),
+		T(test_no_paging_refuses_only_as_the_last_resort),
+		T(test_no_paging_need_is_refused_too),
+		T(test_no_paging_fifo_owner_with_an_open_need),
+		T(test_no_thrashing),
+		T(test_nobody_pages_for_a_need_that_comes_later),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
