@@ -35,6 +35,11 @@ static struct sal_needs needs_now(const struct sal_session *s)
 	return needs;
 }
 
+static bool fits_in(uint64_t most, struct sal_needs needs)
+{
+	return needs.persist_bytes <= most && needs.ephem_bytes <= most - needs.persist_bytes;
+}
+
 /* What to reserve: what was declared or seen, unless that leaves no room for the real needs. */
 struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session *s)
 {
@@ -51,10 +56,11 @@ struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session 
 		now.ephem_bytes = larger(now.ephem_bytes, s->running->needs.ephem_bytes);
 	if (s->need_open) {
 		wants.persist_bytes = larger(wants.persist_bytes, s->asked_bytes);
-		if (TAILQ_EMPTY(&s->queue) || s->asked_bytes + now.ephem_bytes <= most)
+		if (TAILQ_EMPTY(&s->queue) ||
+		    fits_in(most, (struct sal_needs){ s->asked_bytes, now.ephem_bytes }))
 			now.persist_bytes = larger(now.persist_bytes, s->asked_bytes);
 	}
-	return wants.persist_bytes + wants.ephem_bytes <= most ? wants : now;
+	return fits_in(most, wants) ? wants : now;
 }
 
 bool sal_is_satisfied(const struct sal_session *s)
@@ -64,14 +70,21 @@ bool sal_is_satisfied(const struct sal_session *s)
 	return now.persist_bytes <= s->held_bytes && now.ephem_bytes <= s->ephem_bytes;
 }
 
-bool sal_waits_for_memory(const struct sal_session *s)
+/* Its queued iteration goes first: the two do not fit together. */
+static bool need_comes_later(const struct sal_engine *e, const struct sal_session *s)
+{
+	return !TAILQ_EMPTY(&s->queue) && sal_is_satisfied(s) &&
+	       sal_wants(e, s).persist_bytes < s->asked_bytes;
+}
+
+bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *s)
 {
 	if (s->closing || s->refused || s->paused || s->evicting)
 		return false;
 	if (s->place == SAL_OUTSIDE)
 		return !s->admitted || s->need_open || sal_session_has_work(s);
-	return s->place == SAL_RESIDENT &&
-	       (s->need_open || (!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)));
+	return s->place == SAL_RESIDENT && ((s->need_open && !need_comes_later(e, s)) ||
+					    (!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)));
 }
 
 void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
@@ -185,8 +198,6 @@ bool sal_try_admit(struct sal_engine *e, struct sal_session *s)
 
 	if (index < 0)
 		return false;
-	if (s->lane && sal_is_satisfied(s) && sal_wants(e, s).persist_bytes < s->asked_bytes)
-		return false; /* its queued iteration goes first, the two do not fit together */
 	if (s->lane)
 		grow(e, s, (uint32_t)index);
 	else
@@ -211,6 +222,17 @@ static void admit_aged(struct sal_engine *e)
 	while (!e->claimant && (s = TAILQ_FIRST(&e->aged)))
 		if (!sal_try_admit(e, s))
 			return;
+}
+
+/* Those that are in and want more, however many wait outside. */
+static void admit_growing(struct sal_engine *e)
+{
+	struct sal_session *s, *next;
+
+	for (s = TAILQ_FIRST(&e->growing); s; s = next) {
+		next = TAILQ_NEXT(s, growing_link);
+		(void)sal_try_admit(e, s);
+	}
 }
 
 static void pass_over(struct sal_engine *e, struct sal_session *s, uint32_t times)
@@ -241,17 +263,19 @@ void sal_admit_waiting(struct sal_engine *e)
 	if (!e->memory_changed)
 		return;
 	e->memory_changed = false;
+	admit_growing(e);
 	admit_aged(e);
 	for (s = RB_MIN(sal_waiting_tree, &e->waiting); s && looked < SAL_LOOK_PAST; s = next) {
-		bool outside = s->place == SAL_OUTSIDE;
-		bool held_back = outside && (e->claimant || in_turn || comes_after_aged(e, s));
+		bool held_back = e->claimant || in_turn || comes_after_aged(e, s);
 
 		next = RB_NEXT(sal_waiting_tree, &e->waiting, s);
+		if (s->place != SAL_OUTSIDE)
+			continue;
 		if (!held_back && sal_try_admit(e, s)) {
-			admitted += outside;
+			admitted++;
 			continue;
 		}
-		in_turn = in_turn || (outside && e->policy->keeps_lane);
+		in_turn = in_turn || e->policy->keeps_lane;
 		admitted_before[looked] = admitted;
 		skipped[looked++] = s;
 	}

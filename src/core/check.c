@@ -38,7 +38,7 @@ static bool check_session(const struct sal_engine *e, const struct sal_session *
 		return broken(err, "an iteration holds more than its session", s->id);
 	if (s->running && s->running->needs.ephem_bytes > s->lane->span)
 		return broken(err, "an iteration has less scratch than it needs", s->id);
-	if (s->in_waiting != sal_waits_for_memory(s))
+	if (s->in_waiting != sal_waits_for_memory(e, s))
 		return broken(err, "waiting for memory is filed wrongly", s->id);
 	if (s->in_resident != (s->place == SAL_RESIDENT && !s->closing))
 		return broken(err, "residence is filed wrongly", s->id);

@@ -70,6 +70,7 @@ int sal_engine_create(const struct sal_engine_config *cfg, struct sal_engine **o
 	RB_INIT(&e->waiting);
 	TAILQ_INIT(&e->idle);
 	TAILQ_INIT(&e->aged);
+	TAILQ_INIT(&e->growing);
 	TAILQ_INIT(&e->evictees);
 	if (sal_engine_set_policy(e, 0, cfg->policy ? cfg->policy : &sal_policy_fifo, err) < 0) {
 		free(e);
@@ -295,7 +296,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 		sal_page_out(e, s);
 	else
 		sal_touch(e, s);
-	if (e->growing_count > 0) /* at a boundary they may move to where there is room */
+	if (!TAILQ_EMPTY(&e->growing)) /* at a boundary they may move to where there is room */
 		e->memory_changed = true;
 	sal_fit_lane(e, lane);
 	raise_floor(e);
@@ -444,6 +445,8 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 {
 	begin(e, now_ns, SAL_RESUME, s, NULL, 0);
 	s->paused = false;
+	if (e->policy->wake && sal_session_has_work(s) && !s->in_ready)
+		e->policy->wake(e->state, s);
 	sal_touch(e, s);
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);

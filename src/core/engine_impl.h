@@ -38,7 +38,7 @@ struct sal_engine {
 	struct sal_waiting_tree waiting; /* those with work first, then by rank */
 	struct sal_session_list idle; /* resident without work, longest idle first */
 	struct sal_session_list aged; /* waiting and passed over too often */
-	uint32_t growing_count; /* resident and waiting for more */
+	struct sal_session_list growing; /* resident and waiting for more */
 	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
 
 	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */
@@ -67,7 +67,7 @@ void sal_unfile(struct sal_engine *e, struct sal_session *s);
 
 /* admit.c */
 struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session *s);
-bool sal_waits_for_memory(const struct sal_session *s);
+bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *s);
 bool sal_is_satisfied(const struct sal_session *s);
 void sal_keep_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes);
 bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,

@@ -122,9 +122,11 @@ void sal_fit_lane(struct sal_engine *e, struct sal_lane *lane)
 		lane->hold_until_ns = 0;
 		sal_memory_resize(&e->memory, lane->index, 0, false);
 		e->memory_changed = true;
+		e->lanes_freed = true;
 	} else if (need < e->memory.lane_bytes[lane->index]) {
 		sal_memory_resize(&e->memory, lane->index, need, true);
 		e->memory_changed = true;
+		e->lanes_freed = true;
 	}
 }
 

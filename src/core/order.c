@@ -111,7 +111,7 @@ static void file_idle(struct sal_engine *e, struct sal_session *s, bool in)
 		TAILQ_REMOVE(&e->idle, s, idle_link);
 }
 
-static void count_growing(struct sal_engine *e, struct sal_session *s)
+static void file_growing(struct sal_engine *e, struct sal_session *s)
 {
 	bool grows = s->in_waiting && s->place == SAL_RESIDENT;
 
@@ -119,9 +119,9 @@ static void count_growing(struct sal_engine *e, struct sal_session *s)
 		return;
 	s->grows = grows;
 	if (grows)
-		e->growing_count++;
+		TAILQ_INSERT_TAIL(&e->growing, s, growing_link);
 	else
-		e->growing_count--;
+		TAILQ_REMOVE(&e->growing, s, growing_link);
 }
 
 /* Would s, with a new rank, still stand between these two? */
@@ -173,7 +173,7 @@ void sal_unfile(struct sal_engine *e, struct sal_session *s)
 	file_resident(e, s, false);
 	file_waiting(e, s, false);
 	file_idle(e, s, false);
-	count_growing(e, s);
+	file_growing(e, s);
 }
 
 void sal_touch(struct sal_engine *e, struct sal_session *s)
@@ -184,9 +184,9 @@ void sal_touch(struct sal_engine *e, struct sal_session *s)
 	file_ready(e, s, !express && sal_is_ready(e, s));
 	file_express(e, s, express);
 	file_resident(e, s, s->place == SAL_RESIDENT && !s->closing);
-	file_waiting(e, s, sal_waits_for_memory(s));
+	file_waiting(e, s, sal_waits_for_memory(e, s));
 	file_idle(e, s,
 		  s->in_resident && !s->running &&
 			  (s->paused || (TAILQ_EMPTY(&s->queue) && !s->need_open)));
-	count_growing(e, s);
+	file_growing(e, s);
 }

@@ -118,6 +118,7 @@ struct sal_session {
 	TAILQ_ENTRY(sal_session) express_link; /* lane->express */
 	TAILQ_ENTRY(sal_session) idle_link; /* engine->idle */
 	TAILQ_ENTRY(sal_session) aged_link; /* engine->aged */
+	TAILQ_ENTRY(sal_session) growing_link; /* engine->growing */
 	TAILQ_ENTRY(sal_session) plan_link; /* a paging plan */
 	TAILQ_ENTRY(sal_session) session_link; /* engine->sessions */
 
