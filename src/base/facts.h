@@ -31,8 +31,8 @@ enum sal_value_kind {
 struct sal_value {
 	struct sal_text name;
 	enum sal_value_kind kind;
-	struct sal_text text;	/* SAL_VALUE_TEXT */
-	int64_t number;		/* SAL_VALUE_INT, SAL_VALUE_BOOL */
+	struct sal_text text; /* SAL_VALUE_TEXT */
+	int64_t number; /* SAL_VALUE_INT, SAL_VALUE_BOOL */
 	const int64_t *numbers; /* SAL_VALUE_INTS */
 	size_t number_count;
 	float real; /* SAL_VALUE_FLOAT */
@@ -76,7 +76,7 @@ struct sal_output_facts {
 	const int64_t *dims;
 	struct sal_text memory_kind;
 	struct sal_text layout; /* serialised as by the Layouts extension; empty: unknown */
-	uint64_t bytes;		/* on the device */
+	uint64_t bytes; /* on the device */
 };
 
 struct sal_program_facts {

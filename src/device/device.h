@@ -18,10 +18,10 @@
 #include "base/err.h"
 #include "base/facts.h"
 
-struct sal_device;  /* an open plugin */
-struct sal_stream;  /* where a lane's iterations run */
-struct sal_buffer;  /* device memory with a shape */
-struct sal_loaded;  /* a program ready to run on a stream */
+struct sal_device; /* an open plugin */
+struct sal_stream; /* where a lane's iterations run */
+struct sal_buffer; /* device memory with a shape */
+struct sal_loaded; /* a program ready to run on a stream */
 struct sal_compiled; /* the outcome of a compilation */
 
 /* code is 0 or a positive enum sal_code; message lives for the call. */
@@ -29,8 +29,8 @@ typedef void sal_done_fn(void *ctx, int code, const char *message);
 
 struct sal_device_config {
 	const char *plugin_path; /* pjrt only */
-	uint64_t memory_bytes;	 /* fake only: capacity */
-	uint64_t fake_ns;	 /* fake only: device time of an iteration, on its scripted clock */
+	uint64_t memory_bytes; /* fake only: capacity */
+	uint64_t fake_ns; /* fake only: device time of an iteration, on its scripted clock */
 };
 
 /* A dense row-major array. */
@@ -41,7 +41,7 @@ struct sal_array {
 };
 
 enum sal_upload_mode {
-	SAL_UPLOAD_COPY,  /* data may be reused when the call returns */
+	SAL_UPLOAD_COPY, /* data may be reused when the call returns */
 	SAL_UPLOAD_ALIAS, /* data stays valid and unchanged until `released` is called */
 };
 
@@ -66,7 +66,8 @@ struct sal_device_ops {
 	/* Valid until close. */
 	const struct sal_device_facts *(*facts)(struct sal_device *d);
 
-	int (*open_stream)(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
+	int (*open_stream)(struct sal_device *d, struct sal_stream **out_stream,
+			   struct sal_err *err);
 	/* All its buffers and programs must be gone. Accepts NULL. */
 	void (*close_stream)(struct sal_stream *s);
 
@@ -78,7 +79,7 @@ struct sal_device_ops {
 		       struct sal_text options, struct sal_compiled **out_compiled,
 		       struct sal_err *err);
 	const struct sal_program_facts *(*compiled_facts)(struct sal_compiled *c);
-	struct sal_text (*compiled_image)(struct sal_compiled *c);     /* for load */
+	struct sal_text (*compiled_image)(struct sal_compiled *c); /* for load */
 	struct sal_text (*compiled_optimized)(struct sal_compiled *c); /* HloModuleProtoWithConfig */
 	void (*free_compiled)(struct sal_compiled *c);
 

@@ -87,8 +87,18 @@ def program_of(pid):
         return ""
 
 
+def reap_orphans():
+    """Helpers whose daemon ended before them are our children now."""
+    for name in os.listdir("/proc"):
+        fields = stat_fields(name) if name.isdigit() else None
+        if fields and fields[0] == "Z" and int(fields[1]) == os.getpid():
+            if Path(f"/proc/{name}/comm").read_text().startswith("salus-"):
+                os.waitpid(int(name), os.WNOHANG)
+
+
 def our_helpers():
     """Compile helpers and daemons that we, or what we started, started."""
+    reap_orphans()
     return {pid: program_of(pid) for pid in descendants(os.getpid())
             if program_of(pid).startswith(("salusd", "salus-"))}
 

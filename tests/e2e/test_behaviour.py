@@ -368,9 +368,9 @@ def test_never_used_is_never_seen(salus):
     assert (run.code, run.stdout, run.stderr) == (0, "imported\n", ""), run.describe()
 
 
+# Not sys.exit: there JAX itself takes apart threads that a fork does not copy, and hangs or crashes.
 FORKS = {
     "os._exit": "os._exit(0)",
-    "sys.exit": "sys.exit(0)",
     "exec": "os.execv('/bin/true', ['true'])",
     "free": "del x, y\ngc.collect()\nos._exit(0)",
 }
@@ -379,8 +379,6 @@ FORKS = {
 @pytest.mark.parametrize("how", FORKS)
 def test_fork(how, client):
     """A forked child ends quietly; its parent goes on as if nothing had happened."""
-    if how == "sys.exit" and "SALUS_SOCKET" not in client.env:
-        pytest.skip("the vendor plugin crashes here")
     run = client(f"""
 import gc, os, sys
 import jax, jax.numpy as jnp

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fake_cell *fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
-				   uint64_t charged)
+struct fake_cell *sal_fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
+				       uint64_t charged)
 {
 	struct fake_cell *cell = calloc(1, sizeof(*cell));
 
@@ -25,19 +25,19 @@ struct fake_cell *fake_cell_create(struct sal_stream *s, int32_t type, uint64_t 
 	return cell;
 }
 
-struct fake_cell *fake_cell_ref(struct fake_cell *cell)
+struct fake_cell *sal_fake_cell_ref(struct fake_cell *cell)
 {
 	atomic_fetch_add(&cell->refs, 1);
 	return cell;
 }
 
-void fake_cell_unref(struct fake_cell *cell)
+void sal_fake_cell_unref(struct fake_cell *cell)
 {
 	if (!cell || atomic_fetch_sub(&cell->refs, 1) > 1)
 		return;
-	fake_release(cell->stream->device, cell->charged);
+	sal_fake_release(cell->stream->device, cell->charged);
 	if (cell->released)
-		fake_push_done(cell->stream, cell->released, cell->released_ctx);
+		sal_fake_push_done(cell->stream, cell->released, cell->released_ctx);
 	else
 		free(cell->bytes);
 	free(cell);
@@ -76,15 +76,15 @@ static int make_buffer(struct sal_stream *s, int32_t type, uint64_t size,
 	int rc;
 
 	*out_buffer = NULL;
-	rc = fake_reserve(s->device, size, err);
+	rc = sal_fake_reserve(s->device, size, err);
 	if (rc < 0)
 		return rc;
 	b = calloc(1, sizeof(*b));
 	if (b)
-		b->cell = fake_cell_create(s, type, size, size);
+		b->cell = sal_fake_cell_create(s, type, size, size);
 	if (!b || !b->cell) {
 		free(b);
-		fake_release(s->device, size);
+		sal_fake_release(s->device, size);
 		return no_memory(err);
 	}
 	*out_buffer = b;
@@ -92,16 +92,16 @@ static int make_buffer(struct sal_stream *s, int32_t type, uint64_t size,
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the parameters are the table\'s. */
-int fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
-		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
-		struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		    struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	struct fake_cell *cell;
 	uint64_t size;
 	int rc;
 
 	*out_buffer = NULL;
-	rc = fake_count_call(s->device, FAKE_CALL_UPLOAD, err);
+	rc = sal_fake_count_call(s->device, FAKE_CALL_UPLOAD, err);
 	if (rc < 0)
 		return rc;
 	rc = array_bytes(array, &size, err);
@@ -120,7 +120,7 @@ int fake_upload(struct sal_stream *s, const struct sal_array *array, const void 
 	}
 	if (size > 0)
 		memcpy(cell->bytes, data, size);
-	fake_push_done(s, released, ctx);
+	sal_fake_push_done(s, released, ctx);
 	return SAL_OK;
 }
 
@@ -151,8 +151,8 @@ static void run_cell(struct fake_job *job, bool cancelled)
 			memcpy(c->dst, c->from->bytes, c->from->size);
 	}
 	/* Whoever is told may free everything, so let go first. */
-	fake_cell_unref(c->from);
-	fake_cell_unref(c->to);
+	sal_fake_cell_unref(c->from);
+	sal_fake_cell_unref(c->to);
 	if (job->done)
 		job->done(job->done_ctx, failure.code, failure.text);
 	free(c);
@@ -168,10 +168,10 @@ static int push_cell(struct sal_buffer *b, struct fake_cell *to, void *dst, sal_
 	c->job.run = run_cell;
 	c->job.done = done;
 	c->job.done_ctx = ctx;
-	c->from = fake_cell_ref(b->cell);
-	c->to = to ? fake_cell_ref(to) : NULL;
+	c->from = sal_fake_cell_ref(b->cell);
+	c->to = to ? sal_fake_cell_ref(to) : NULL;
 	c->dst = dst;
-	fake_push(b->cell->stream, &c->job);
+	sal_fake_push(b->cell->stream, &c->job);
 	return SAL_OK;
 }
 
@@ -182,8 +182,8 @@ static int check_there(const struct sal_buffer *b, struct sal_err *err)
 	return sal_err_set(err, SAL_INVALID_ARGUMENT, "an iteration took this buffer over");
 }
 
-int fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
-		  struct sal_err *err)
+int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		      struct sal_err *err)
 {
 	int rc;
 
@@ -194,13 +194,13 @@ int fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *don
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a buffer of %llu bytes does not fill %zu",
 				   (unsigned long long)b->cell->size, size);
-	rc = fake_count_call(b->cell->stream->device, FAKE_CALL_DOWNLOAD, err);
+	rc = sal_fake_count_call(b->cell->stream->device, FAKE_CALL_DOWNLOAD, err);
 	if (rc < 0)
 		return rc;
 	return push_cell(b, NULL, dst, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }
 
-int fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	int rc;
 
@@ -212,14 +212,14 @@ int fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_e
 	if (rc < 0)
 		return rc;
 	if (push_cell(b, (*out_buffer)->cell, NULL, NULL, NULL) < 0) {
-		fake_free_buffer(*out_buffer);
+		sal_fake_free_buffer(*out_buffer);
 		*out_buffer = NULL;
 		return no_memory(err);
 	}
 	return SAL_OK;
 }
 
-int fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
+int sal_fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
 {
 	int rc = check_there(b, err);
 
@@ -228,10 +228,10 @@ int fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct s
 	return push_cell(b, NULL, NULL, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }
 
-void fake_free_buffer(struct sal_buffer *b)
+void sal_fake_free_buffer(struct sal_buffer *b)
 {
 	if (!b)
 		return;
-	fake_cell_unref(b->cell);
+	sal_fake_cell_unref(b->cell);
 	free(b);
 }

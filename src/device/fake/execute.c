@@ -97,28 +97,28 @@ static struct fake_failure run_program(struct run_job *r)
 		failure = r->args[i]->failure;
 	if (failure.code)
 		return failure;
-	if (fake_reserve(r->stream->device, p->temp_bytes, &err) < 0) {
+	if (sal_fake_reserve(r->stream->device, p->temp_bytes, &err) < 0) {
 		set_failure(&failure, err.code, err.text);
 		return failure;
 	}
-	if (!fake_pass(r->stream, p->hangs	  ? FAKE_FOREVER
-				  : p->has_run_ns ? p->run_ns
-						  : r->stream->device->run_ns))
+	if (!sal_fake_pass(r->stream, p->hangs	      ? FAKE_FOREVER
+				      : p->has_run_ns ? p->run_ns
+						      : r->stream->device->run_ns))
 		set_failure(&failure, SAL_CANCELLED, "the stream was closed");
 	else
 		failure = p->fail;
 	for (size_t i = 0; i < p->output_count && !failure.code; i++)
 		compute(&p->outputs[i], r->args, r->outputs[i]);
-	fake_release(r->stream->device, p->temp_bytes);
+	sal_fake_release(r->stream->device, p->temp_bytes);
 	return failure;
 }
 
 static void job_free(struct run_job *r)
 {
 	for (size_t i = 0; i < r->arg_count; i++)
-		fake_cell_unref(r->args[i]);
+		sal_fake_cell_unref(r->args[i]);
 	for (size_t i = 0; i < r->program.output_count; i++)
-		fake_cell_unref(r->outputs[i]);
+		sal_fake_cell_unref(r->outputs[i]);
 	free(r->args);
 	free(r);
 }
@@ -205,7 +205,7 @@ static struct run_job *job_create(const struct sal_loaded *l, const struct sal_e
 	r->stream = l->stream;
 	r->program = l->program;
 	for (size_t i = 0; i < x->arg_count; i++)
-		r->args[i] = fake_cell_ref(x->args[i]->cell);
+		r->args[i] = sal_fake_cell_ref(x->args[i]->cell);
 	r->arg_count = x->arg_count;
 	return r;
 }
@@ -223,15 +223,15 @@ static int make_outputs(struct run_job *r, const struct sal_execution *x, struct
 		if (!b)
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
 		x->outputs[i] = b;
-		rc = fake_reserve(r->stream->device, charged, err);
+		rc = sal_fake_reserve(r->stream->device, charged, err);
 		if (rc < 0)
 			return rc;
-		b->cell = fake_cell_create(r->stream, o->type, o->bytes, charged);
+		b->cell = sal_fake_cell_create(r->stream, o->type, o->bytes, charged);
 		if (!b->cell) {
-			fake_release(r->stream->device, charged);
+			sal_fake_release(r->stream->device, charged);
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
 		}
-		r->outputs[i] = fake_cell_ref(b->cell);
+		r->outputs[i] = sal_fake_cell_ref(b->cell);
 	}
 	return SAL_OK;
 }
@@ -249,18 +249,18 @@ static void take_over(struct run_job *r, const struct sal_execution *x)
 		r->outputs[i]->charged = cell->charged;
 		cell->charged = 0;
 		x->args[arg]->cell = NULL;
-		fake_cell_unref(cell);
+		sal_fake_cell_unref(cell);
 	}
 }
 
-int fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
 	struct run_job *r;
 	int rc;
 
 	for (size_t i = 0; i < x->output_count; i++)
 		x->outputs[i] = NULL;
-	rc = fake_count_call(p->stream->device, FAKE_CALL_EXECUTE, err);
+	rc = sal_fake_count_call(p->stream->device, FAKE_CALL_EXECUTE, err);
 	if (rc < 0)
 		return rc;
 	rc = check(p, x, err);
@@ -273,12 +273,12 @@ int fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal
 	if (rc < 0) {
 		job_free(r);
 		for (size_t i = 0; i < x->output_count; i++) {
-			fake_free_buffer(x->outputs[i]);
+			sal_fake_free_buffer(x->outputs[i]);
 			x->outputs[i] = NULL;
 		}
 		return rc;
 	}
 	take_over(r, x);
-	fake_push(r->stream, &r->job);
+	sal_fake_push(r->stream, &r->job);
 	return SAL_OK;
 }

@@ -90,7 +90,7 @@ static int read_faults(struct sal_device *d, const char *path, struct sal_err *e
 	return rc;
 }
 
-int fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err)
+int sal_fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err)
 {
 	int code = SAL_OK;
 	uint64_t count;
@@ -110,7 +110,7 @@ int fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *e
 
 /* --- memory --- */
 
-int fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err)
+int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err)
 {
 	uint64_t used;
 	bool fits;
@@ -128,7 +128,7 @@ int fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err)
 			   bytes, used, d->capacity);
 }
 
-void fake_release(struct sal_device *d, uint64_t bytes)
+void sal_fake_release(struct sal_device *d, uint64_t bytes)
 {
 	pthread_mutex_lock(&d->lock);
 	SAL_ASSERT(d->used >= bytes);
@@ -180,19 +180,19 @@ const struct sal_device_ops sal_device_fake = {
 	.open = fake_open,
 	.close = fake_close,
 	.facts = fake_facts,
-	.open_stream = fake_stream_open,
-	.close_stream = fake_stream_close,
-	.compile = fake_compile,
-	.compiled_facts = fake_compiled_facts,
-	.compiled_image = fake_compiled_image,
-	.compiled_optimized = fake_compiled_optimized,
-	.free_compiled = fake_free_compiled,
-	.load = fake_load,
-	.unload = fake_unload,
-	.upload = fake_upload,
-	.download = fake_download,
-	.copy = fake_copy,
-	.when_ready = fake_when_ready,
-	.free_buffer = fake_free_buffer,
-	.execute = fake_execute,
+	.open_stream = sal_fake_stream_open,
+	.close_stream = sal_fake_stream_close,
+	.compile = sal_fake_compile,
+	.compiled_facts = sal_fake_compiled_facts,
+	.compiled_image = sal_fake_compiled_image,
+	.compiled_optimized = sal_fake_compiled_optimized,
+	.free_compiled = sal_fake_free_compiled,
+	.load = sal_fake_load,
+	.unload = sal_fake_unload,
+	.upload = sal_fake_upload,
+	.download = sal_fake_download,
+	.copy = sal_fake_copy,
+	.when_ready = sal_fake_when_ready,
+	.free_buffer = sal_fake_free_buffer,
+	.execute = sal_fake_execute,
 };

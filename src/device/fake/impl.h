@@ -57,9 +57,9 @@ struct fake_program {
 	struct fake_failure fail, refuse, reject;
 };
 
-int fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err);
+int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err);
 /* The type with this name or number, or 0. */
-int32_t fake_type(struct sal_text name);
+int32_t sal_fake_type(struct sal_text name);
 
 struct sal_loaded {
 	struct sal_stream *stream; /* borrowed */
@@ -93,10 +93,10 @@ struct sal_device {
 };
 
 /* Counts a call and fails if it is due to. */
-int fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err);
+int sal_fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err);
 /* Room on the device, taken and given back. */
-int fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
-void fake_release(struct sal_device *d, uint64_t bytes);
+int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
+void sal_fake_release(struct sal_device *d, uint64_t bytes);
 
 /* --- buffers --- */
 
@@ -117,10 +117,10 @@ struct sal_buffer {
 };
 
 /* The cell's device memory must have been reserved; the cell takes charge of it. NULL: no memory. */
-struct fake_cell *fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
-				   uint64_t charged);
-struct fake_cell *fake_cell_ref(struct fake_cell *cell);
-void fake_cell_unref(struct fake_cell *cell); /* accepts NULL */
+struct fake_cell *sal_fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
+				       uint64_t charged);
+struct fake_cell *sal_fake_cell_ref(struct fake_cell *cell);
+void sal_fake_cell_unref(struct fake_cell *cell); /* accepts NULL */
 
 /* --- streams --- */
 
@@ -144,34 +144,35 @@ struct sal_stream {
 	bool closing;
 };
 
-int fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
-void fake_stream_close(struct sal_stream *s);
-void fake_push(struct sal_stream *s, struct fake_job *take_job);
+int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
+void sal_fake_stream_close(struct sal_stream *s);
+void sal_fake_push(struct sal_stream *s, struct fake_job *take_job);
 /* Queues a mere call of done; calls it right away for lack of memory. */
-void fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx);
+void sal_fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx);
 /* On the stream's thread: lets time pass; false if the stream is being closed meanwhile. */
-bool fake_pass(struct sal_stream *s, uint64_t ns);
+bool sal_fake_pass(struct sal_stream *s, uint64_t ns);
 #define FAKE_FOREVER UINT64_MAX
 
 /* --- operations --- */
 
-int fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err);
-const struct sal_program_facts *fake_compiled_facts(struct sal_compiled *c);
-struct sal_text fake_compiled_image(struct sal_compiled *c);
-struct sal_text fake_compiled_optimized(struct sal_compiled *c);
-void fake_free_compiled(struct sal_compiled *c);
-int fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
-	      struct sal_err *err);
-void fake_unload(struct sal_loaded *p);
-int fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
-		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
-		struct sal_buffer **out_buffer, struct sal_err *err);
-int fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		     struct sal_text options, struct sal_compiled **out_compiled,
+		     struct sal_err *err);
+const struct sal_program_facts *sal_fake_compiled_facts(struct sal_compiled *c);
+struct sal_text sal_fake_compiled_image(struct sal_compiled *c);
+struct sal_text sal_fake_compiled_optimized(struct sal_compiled *c);
+void sal_fake_free_compiled(struct sal_compiled *c);
+int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		  struct sal_err *err);
-int fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
-int fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
-void fake_free_buffer(struct sal_buffer *b);
-int fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
+void sal_fake_unload(struct sal_loaded *p);
+int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		    struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		      struct sal_err *err);
+int sal_fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
+void sal_fake_free_buffer(struct sal_buffer *b);
+int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 
 #endif

@@ -32,7 +32,7 @@ static int32_t type_of(const char *name)
 	return (int32_t)number;
 }
 
-int32_t fake_type(struct sal_text name)
+int32_t sal_fake_type(struct sal_text name)
 {
 	char word[16] = "";
 
@@ -193,7 +193,7 @@ static bool next_line(struct sal_text *text, char line[MAX_LINE])
 	return true;
 }
 
-int fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err)
+int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err)
 {
 	char line[MAX_LINE] = "";
 	unsigned int number = 1;
@@ -299,8 +299,9 @@ static void describe(struct sal_compiled *c)
 	f->costs = (struct sal_values){ &c->flops, 1 };
 }
 
-int fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err)
+int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		     struct sal_text options, struct sal_compiled **out_compiled,
+		     struct sal_err *err)
 {
 	struct sal_compiled *c;
 	int rc;
@@ -315,7 +316,7 @@ int fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text p
 	c->text_size = program.size;
 	if (program.size > 0)
 		memcpy(c->text, program.at, program.size);
-	rc = fake_parse((struct sal_text){ c->text, c->text_size }, &c->program, err);
+	rc = sal_fake_parse((struct sal_text){ c->text, c->text_size }, &c->program, err);
 	if (rc >= 0 && c->program.crashes)
 		abort();
 	if (rc >= 0 && c->program.reject.code)
@@ -330,43 +331,43 @@ int fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text p
 	return SAL_OK;
 }
 
-const struct sal_program_facts *fake_compiled_facts(struct sal_compiled *c)
+const struct sal_program_facts *sal_fake_compiled_facts(struct sal_compiled *c)
 {
 	return &c->facts;
 }
 
-struct sal_text fake_compiled_image(struct sal_compiled *c)
+struct sal_text sal_fake_compiled_image(struct sal_compiled *c)
 {
 	return (struct sal_text){ c->text, c->text_size };
 }
 
-struct sal_text fake_compiled_optimized(struct sal_compiled *c)
+struct sal_text sal_fake_compiled_optimized(struct sal_compiled *c)
 {
 	return (struct sal_text){ c->text, c->text_size };
 }
 
-void fake_free_compiled(struct sal_compiled *c)
+void sal_fake_free_compiled(struct sal_compiled *c)
 {
 	free(c);
 }
 
 /* --- loaded programs --- */
 
-int fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
-	      struct sal_err *err)
+int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+		  struct sal_err *err)
 {
 	struct sal_loaded *p;
 	int rc;
 
 	*out_loaded = NULL;
-	rc = fake_count_call(s->device, FAKE_CALL_LOAD, err);
+	rc = sal_fake_count_call(s->device, FAKE_CALL_LOAD, err);
 	if (rc < 0)
 		return rc;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
 	p->stream = s;
-	rc = fake_parse(image, &p->program, err);
+	rc = sal_fake_parse(image, &p->program, err);
 	if (rc < 0) {
 		free(p);
 		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are no image of a program",
@@ -376,7 +377,7 @@ int fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **o
 	return SAL_OK;
 }
 
-void fake_unload(struct sal_loaded *p)
+void sal_fake_unload(struct sal_loaded *p)
 {
 	free(p);
 }

@@ -32,7 +32,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-bool fake_pass(struct sal_stream *s, uint64_t ns)
+bool sal_fake_pass(struct sal_stream *s, uint64_t ns)
 {
 	struct timespec until;
 	bool closing;
@@ -57,7 +57,7 @@ bool fake_pass(struct sal_stream *s, uint64_t ns)
 	return !closing;
 }
 
-void fake_push(struct sal_stream *s, struct fake_job *take_job)
+void sal_fake_push(struct sal_stream *s, struct fake_job *take_job)
 {
 	pthread_mutex_lock(&s->lock);
 	STAILQ_INSERT_TAIL(&s->jobs, take_job, link);
@@ -72,7 +72,7 @@ static void run_call(struct fake_job *job, bool cancelled)
 	free(job);
 }
 
-void fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx)
+void sal_fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx)
 {
 	struct fake_job *job;
 
@@ -86,7 +86,7 @@ void fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx)
 	job->run = run_call;
 	job->done = done;
 	job->done_ctx = ctx;
-	fake_push(s, job);
+	sal_fake_push(s, job);
 }
 
 static void stream_free(struct sal_stream *s)
@@ -96,7 +96,7 @@ static void stream_free(struct sal_stream *s)
 	free(s);
 }
 
-int fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
+int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
 {
 	pthread_condattr_t monotonic;
 	struct sal_stream *s;
@@ -120,7 +120,7 @@ int fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struc
 	return SAL_OK;
 }
 
-void fake_stream_close(struct sal_stream *s)
+void sal_fake_stream_close(struct sal_stream *s)
 {
 	if (!s)
 		return;

@@ -120,7 +120,7 @@ static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *e
 	return SAL_OK;
 }
 
-int vendor_load(struct sal_device *d, const char *path, struct sal_err *err)
+int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err)
 {
 	const PJRT_Api *api;
 	int rc;
@@ -141,7 +141,7 @@ int vendor_load(struct sal_device *d, const char *path, struct sal_err *err)
 	if (VENDOR_HAS(d, PJRT_Plugin_Initialize)) {
 		VENDOR_ARGS(d, PJRT_Plugin_Initialize_Args, init, .extension_start = NULL);
 
-		return vendor_check(d, d->api->PJRT_Plugin_Initialize(&init.args), err);
+		return sal_vendor_check(d, d->api->PJRT_Plugin_Initialize(&init.args), err);
 	}
 	return SAL_OK;
 }
@@ -150,7 +150,7 @@ static int error_code(const struct sal_device *d, const PJRT_Error *error)
 {
 	VENDOR_ARGS(d, PJRT_Error_GetCode_Args, get, .error = error);
 
-	vendor_drop(d, d->api->PJRT_Error_GetCode(&get.args));
+	sal_vendor_drop(d, d->api->PJRT_Error_GetCode(&get.args));
 	if (get.args.code <= PJRT_Error_Code_OK || get.args.code > PJRT_Error_Code_UNAUTHENTICATED)
 		return SAL_UNKNOWN;
 	return (int)get.args.code;
@@ -182,7 +182,7 @@ static void error_destroy(const struct sal_device *d, PJRT_Error *error)
 	d->api->PJRT_Error_Destroy(&destroy.args);
 }
 
-int vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err)
+int sal_vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err)
 {
 	char text[MESSAGE_SIZE];
 	int code;
@@ -195,7 +195,7 @@ int vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *
 	return sal_err_set(err, (enum sal_code)code, "%s", text);
 }
 
-void vendor_drop(const struct sal_device *d, PJRT_Error *error)
+void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error)
 {
 	if (error)
 		error_destroy(d, error);
@@ -244,7 +244,8 @@ static PJRT_Error *await(const struct sal_device *d, PJRT_Event *event)
  * The event is destroyed right after the callback was registered, which may well be before it fires: a
  * plugin must cope with that, since JAX does the same.
  */
-void vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done, void *ctx)
+void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
+		     void *ctx)
 {
 	VENDOR_ARGS(d, PJRT_Event_Destroy_Args, destroy, .event = take_event);
 
@@ -268,5 +269,5 @@ void vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn
 		}
 	}
 	if (take_event)
-		vendor_drop(d, d->api->PJRT_Event_Destroy(&destroy.args));
+		sal_vendor_drop(d, d->api->PJRT_Event_Destroy(&destroy.args));
 }

@@ -10,7 +10,7 @@ struct bag_item {
 	alignas(max_align_t) unsigned char bytes[];
 };
 
-void *vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size)
+void *sal_vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size)
 {
 	struct bag_item *item;
 	size_t size;
@@ -26,16 +26,16 @@ void *vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size)
 	return item->bytes;
 }
 
-struct sal_text vendor_bag_text(struct vendor_bag *bag, const char *at, size_t size)
+struct sal_text sal_vendor_bag_text(struct vendor_bag *bag, const char *at, size_t size)
 {
-	char *copy = vendor_bag_take(bag, size, 1);
+	char *copy = sal_vendor_bag_take(bag, size, 1);
 
 	if (copy && size > 0)
 		memcpy(copy, at, size);
 	return (struct sal_text){ .at = copy, .size = copy ? size : 0 };
 }
 
-void vendor_bag_empty(struct vendor_bag *bag)
+void sal_vendor_bag_empty(struct vendor_bag *bag)
 {
 	while (bag->items) {
 		struct bag_item *item = bag->items;

@@ -14,10 +14,10 @@ struct vendor_bag {
 };
 
 /* Zeroed memory for count things; NULL for lack of it. Never NULL for none. */
-void *vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size);
+void *sal_vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size);
 /* A copy, with a NUL behind it; at is NULL for lack of memory. */
-struct sal_text vendor_bag_text(struct vendor_bag *bag, const char *at, size_t size);
+struct sal_text sal_vendor_bag_text(struct vendor_bag *bag, const char *at, size_t size);
 /* The bag is as new. */
-void vendor_bag_empty(struct vendor_bag *bag);
+void sal_vendor_bag_empty(struct vendor_bag *bag);
 
 #endif

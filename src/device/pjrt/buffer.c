@@ -7,7 +7,7 @@
 /* More dimensions than XLA's own literals have; layouts of that many fit on the stack. */
 #define MAX_RANK 64
 
-int vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err)
+int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err)
 {
 	uint64_t bytes = sal_type_bytes(array->type);
 	bool is_empty = false;
@@ -36,9 +36,9 @@ int vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct
 }
 
 /* NOLINTNEXTLINE(readability-function-size): the parameters are the table\'s. */
-int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
-		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
-		struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		    struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	static const char nothing;
 	const struct sal_device *d = s->device;
@@ -54,7 +54,7 @@ int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void 
 	if (!b)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
 	b->stream = s;
-	rc = vendor_host_bytes(array, &b->host_bytes, err);
+	rc = sal_vendor_host_bytes(array, &b->host_bytes, err);
 	if (rc < 0)
 		goto fail;
 	/* An empty array may come without an address, which plugins do not like. */
@@ -64,20 +64,20 @@ int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void 
 					 : PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
 	put.args.device = s->chip;
 	put.args.memory = s->memory;
-	rc = vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
 	if (rc < 0)
 		goto fail;
 	b->buffer = put.args.buffer;
 	*out_buffer = b;
-	vendor_when(d, put.args.done_with_host_buffer, released, ctx);
+	sal_vendor_when(d, put.args.done_with_host_buffer, released, ctx);
 	return SAL_OK;
 fail:
-	pjrt_free_buffer(b);
+	sal_pjrt_free_buffer(b);
 	return rc;
 }
 
-int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
-		  struct sal_err *err)
+int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		      struct sal_err *err)
 {
 	const struct sal_device *d = b->stream->device;
 	char nothing;
@@ -96,7 +96,7 @@ int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *don
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a buffer of %llu bytes does not fill %zu",
 				   (unsigned long long)b->host_bytes, size);
-	rc = vendor_check(d, d->api->PJRT_Buffer_Dimensions(&shape.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Buffer_Dimensions(&shape.args), err);
 	if (rc < 0)
 		return rc;
 	if (shape.args.num_dims > MAX_RANK)
@@ -108,10 +108,10 @@ int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *don
 	layout.args.tiled.minor_to_major_size = shape.args.num_dims;
 	/* Without an address it would be a question for the size. */
 	get.args.dst = dst ? dst : &nothing;
-	rc = vendor_check(d, d->api->PJRT_Buffer_ToHostBuffer(&get.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Buffer_ToHostBuffer(&get.args), err);
 	if (rc < 0)
 		return rc;
-	vendor_when(d, get.args.event, done, ctx);
+	sal_vendor_when(d, get.args.event, done, ctx);
 	return SAL_OK;
 }
 
@@ -128,10 +128,10 @@ static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, str
 
 	*out_buffer = NULL;
 	if (s->memory && VENDOR_HAS(d, PJRT_Buffer_CopyToMemory)) {
-		rc = vendor_check(d, d->api->PJRT_Buffer_CopyToMemory(&to_memory.args), err);
+		rc = sal_vendor_check(d, d->api->PJRT_Buffer_CopyToMemory(&to_memory.args), err);
 		*out_buffer = to_memory.args.dst_buffer;
 	} else if (VENDOR_HAS(d, PJRT_Buffer_CopyToDevice)) {
-		rc = vendor_check(d, d->api->PJRT_Buffer_CopyToDevice(&to_device.args), err);
+		rc = sal_vendor_check(d, d->api->PJRT_Buffer_CopyToDevice(&to_device.args), err);
 		*out_buffer = to_device.args.dst_buffer;
 	} else {
 		rc = sal_err_set(err, SAL_UNIMPLEMENTED, "the plugin cannot copy buffers");
@@ -139,7 +139,7 @@ static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, str
 	return rc;
 }
 
-int pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	struct sal_buffer *copy;
 	int rc;
@@ -153,28 +153,28 @@ int pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_e
 	rc = copy_on_device(b, &copy->buffer, err);
 	if (rc < 0) {
 		copy->buffer = NULL;
-		pjrt_free_buffer(copy);
+		sal_pjrt_free_buffer(copy);
 		return rc;
 	}
 	*out_buffer = copy;
 	return SAL_OK;
 }
 
-int pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
+int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
 {
 	const struct sal_device *d = b->stream->device;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Buffer_ReadyEvent_Args, get, .buffer = b->buffer);
 
-	rc = vendor_check(d, d->api->PJRT_Buffer_ReadyEvent(&get.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Buffer_ReadyEvent(&get.args), err);
 	if (rc < 0)
 		return rc;
-	vendor_when(d, get.args.event, done, ctx);
+	sal_vendor_when(d, get.args.event, done, ctx);
 	return SAL_OK;
 }
 
-void pjrt_free_buffer(struct sal_buffer *b)
+void sal_pjrt_free_buffer(struct sal_buffer *b)
 {
 	if (!b)
 		return;
@@ -182,7 +182,7 @@ void pjrt_free_buffer(struct sal_buffer *b)
 		const struct sal_device *d = b->stream->device;
 
 		VENDOR_ARGS(d, PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
-		vendor_drop(d, d->api->PJRT_Buffer_Destroy(&destroy.args));
+		sal_vendor_drop(d, d->api->PJRT_Buffer_Destroy(&destroy.args));
 	}
 	free(b);
 }

@@ -9,43 +9,49 @@ static int no_memory(struct sal_err *err)
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for the facts of a device");
 }
 
-int vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
-		  struct sal_values *out_values, struct sal_err *err)
+/* False for a kind from the future. */
+static bool read_value(const PJRT_NamedValue *from, struct sal_value *to)
 {
-	struct sal_value *at = vendor_bag_take(bag, count, sizeof(*at));
+	*to = (struct sal_value){
+		.name = { from->name, from->name_size },
+		.kind = (enum sal_value_kind)from->type,
+	};
+	switch (from->type) {
+	case PJRT_NamedValue_kString:
+		to->text = (struct sal_text){ from->string_value, from->value_size };
+		return true;
+	case PJRT_NamedValue_kInt64:
+		to->number = from->int64_value;
+		return true;
+	case PJRT_NamedValue_kInt64List:
+		to->numbers = from->int64_array_value;
+		to->number_count = from->value_size;
+		return true;
+	case PJRT_NamedValue_kFloat:
+		to->real = from->float_value;
+		return true;
+	case PJRT_NamedValue_kBool:
+		to->number = from->bool_value;
+		return true;
+	default:
+		return false;
+	}
+}
+
+int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
+		      struct sal_values *out_values, struct sal_err *err)
+{
+	struct sal_value *at = sal_vendor_bag_take(bag, count, sizeof(*at));
+	size_t known = 0;
 
 	*out_values = (struct sal_values){ 0 };
 	if (!at)
 		return no_memory(err);
 	for (size_t i = 0; i < count; i++) {
-		const PJRT_NamedValue *v = &values[i];
-
-		at[i].name = (struct sal_text){ .at = v->name, .size = v->name_size };
-		at[i].kind = (enum sal_value_kind)v->type;
-		switch (v->type) {
-		case PJRT_NamedValue_kString:
-			at[i].text = (struct sal_text){ v->string_value, v->value_size };
-			break;
-		case PJRT_NamedValue_kInt64:
-			at[i].number = v->int64_value;
-			break;
-		case PJRT_NamedValue_kInt64List:
-			at[i].numbers = v->int64_array_value;
-			at[i].number_count = v->value_size;
-			break;
-		case PJRT_NamedValue_kFloat:
-			at[i].real = v->float_value;
-			break;
-		case PJRT_NamedValue_kBool:
-			at[i].number = v->bool_value;
-			break;
-		default:
-			return sal_err_set(err, SAL_UNIMPLEMENTED,
-					   "the plugin gives a value of unknown kind %d",
-					   (int)v->type);
-		}
+		if (read_value(&values[i], &at[known]))
+			known++;
 	}
-	*out_values = (struct sal_values){ .at = at, .count = count };
+	*out_values = (struct sal_values){ .at = at, .count = known };
 	return SAL_OK;
 }
 
@@ -58,12 +64,12 @@ static int describe_plugin(struct sal_device *d, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_Client_PlatformVersion_Args, version, .client = d->first->client);
 	VENDOR_ARGS(d, PJRT_Plugin_Attributes_Args, attributes, .extension_start = NULL);
 
-	rc = vendor_check(d, d->api->PJRT_Client_PlatformName(&name.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_PlatformName(&name.args), err);
 	if (rc < 0)
 		return rc;
 	f->platform_name.at = name.args.platform_name;
 	f->platform_name.size = name.args.platform_name_size;
-	rc = vendor_check(d, d->api->PJRT_Client_PlatformVersion(&version.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_PlatformVersion(&version.args), err);
 	if (rc < 0)
 		return rc;
 	f->platform_version.at = version.args.platform_version;
@@ -71,11 +77,11 @@ static int describe_plugin(struct sal_device *d, struct sal_err *err)
 
 	if (!VENDOR_HAS(d, PJRT_Plugin_Attributes))
 		return SAL_OK;
-	rc = vendor_check(d, d->api->PJRT_Plugin_Attributes(&attributes.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Plugin_Attributes(&attributes.args), err);
 	if (rc < 0)
 		return rc;
-	return vendor_values(&d->bag, attributes.args.attributes, attributes.args.num_attributes,
-			     &f->plugin_attributes, err);
+	return sal_vendor_values(&d->bag, attributes.args.attributes,
+				 attributes.args.num_attributes, &f->plugin_attributes, err);
 }
 
 /* Not all plugins have one: then there are no facts about it. */
@@ -88,17 +94,18 @@ static int describe_topology(struct sal_device *d, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_Client_TopologyDescription_Args, get, .client = d->first->client);
 
 	if (!VENDOR_HAS(d, PJRT_Client_TopologyDescription) ||
-	    vendor_check(d, d->api->PJRT_Client_TopologyDescription(&get.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_Client_TopologyDescription(&get.args), NULL) < 0)
 		return SAL_OK;
 	topology = get.args.topology;
 	if (VENDOR_HAS(d, PJRT_TopologyDescription_Attributes)) {
 		VENDOR_ARGS(d, PJRT_TopologyDescription_Attributes_Args, list,
 			    .topology = topology);
 
-		if (vendor_check(d, d->api->PJRT_TopologyDescription_Attributes(&list.args),
-				 NULL) == SAL_OK) {
-			rc = vendor_values(&d->bag, list.args.attributes, list.args.num_attributes,
-					   &f->topology_attributes, err);
+		if (sal_vendor_check(d, d->api->PJRT_TopologyDescription_Attributes(&list.args),
+				     NULL) == SAL_OK) {
+			rc = sal_vendor_values(&d->bag, list.args.attributes,
+					       list.args.num_attributes, &f->topology_attributes,
+					       err);
 			if (rc < 0)
 				return rc;
 		}
@@ -106,11 +113,11 @@ static int describe_topology(struct sal_device *d, struct sal_err *err)
 	if (VENDOR_HAS(d, PJRT_TopologyDescription_Serialize)) {
 		VENDOR_ARGS(d, PJRT_TopologyDescription_Serialize_Args, ser, .topology = topology);
 
-		if (vendor_check(d, d->api->PJRT_TopologyDescription_Serialize(&ser.args), NULL) <
-		    0)
+		if (sal_vendor_check(d, d->api->PJRT_TopologyDescription_Serialize(&ser.args),
+				     NULL) < 0)
 			return SAL_OK;
-		f->topology = vendor_bag_text(&d->bag, ser.args.serialized_bytes,
-					      ser.args.serialized_bytes_size);
+		f->topology = sal_vendor_bag_text(&d->bag, ser.args.serialized_bytes,
+						  ser.args.serialized_bytes_size);
 		if (ser.args.serialized_topology_deleter)
 			ser.args.serialized_topology_deleter(ser.args.serialized_topology);
 		if (!f->topology.at)
@@ -128,17 +135,17 @@ static int describe_texts(struct sal_device *d, PJRT_DeviceDescription *about, s
 	VENDOR_ARGS(d, PJRT_DeviceDescription_DebugString_Args, debug, .device_description = about);
 	VENDOR_ARGS(d, PJRT_DeviceDescription_ToString_Args, text, .device_description = about);
 
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_Kind(&kind.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Kind(&kind.args), err);
 	if (rc < 0)
 		return rc;
 	f->kind.at = kind.args.device_kind;
 	f->kind.size = kind.args.device_kind_size;
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_DebugString(&debug.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_DebugString(&debug.args), err);
 	if (rc < 0)
 		return rc;
 	f->debug_string.at = debug.args.debug_string;
 	f->debug_string.size = debug.args.debug_string_size;
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_ToString(&text.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_ToString(&text.args), err);
 	if (rc < 0)
 		return rc;
 	f->to_string.at = text.args.to_string;
@@ -158,21 +165,21 @@ static int describe_chip(struct sal_device *d, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_DeviceDescription_ProcessIndex_Args, process, .extension_start = NULL);
 	VENDOR_ARGS(d, PJRT_DeviceDescription_Attributes_Args, list, .extension_start = NULL);
 
-	rc = vendor_check(d, d->api->PJRT_Device_GetDescription(&get.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Device_GetDescription(&get.args), err);
 	if (rc < 0)
 		return rc;
 	about = get.args.device_description;
-	rc = vendor_check(d, d->api->PJRT_Device_LocalHardwareId(&local.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Device_LocalHardwareId(&local.args), err);
 	if (rc < 0)
 		return rc;
 	f->local_hardware_id = local.args.local_hardware_id;
 	id.args.device_description = about;
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_Id(&id.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Id(&id.args), err);
 	if (rc < 0)
 		return rc;
 	f->device_id = id.args.id;
 	process.args.device_description = about;
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_ProcessIndex(&process.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_ProcessIndex(&process.args), err);
 	if (rc < 0)
 		return rc;
 	f->process_index = process.args.process_index;
@@ -180,14 +187,14 @@ static int describe_chip(struct sal_device *d, struct sal_err *err)
 	if (rc < 0)
 		return rc;
 	list.args.device_description = about;
-	rc = vendor_check(d, d->api->PJRT_DeviceDescription_Attributes(&list.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Attributes(&list.args), err);
 	if (rc < 0)
 		return rc;
-	return vendor_values(&d->bag, list.args.attributes, list.args.num_attributes,
-			     &f->device_attributes, err);
+	return sal_vendor_values(&d->bag, list.args.attributes, list.args.num_attributes,
+				 &f->device_attributes, err);
 }
 
-/* The id of a kind is made up if the plugin does not tell it, as XLA would not mind. */
+/* A plugin from before kinds had ids: 0 then. */
 static int describe_memory(struct sal_device *d, PJRT_Memory *memory, struct sal_memory_facts *out,
 			   struct sal_err *err)
 {
@@ -199,26 +206,26 @@ static int describe_memory(struct sal_device *d, PJRT_Memory *memory, struct sal
 	VENDOR_ARGS(d, PJRT_Memory_DebugString_Args, debug, .memory = memory);
 	VENDOR_ARGS(d, PJRT_Memory_ToString_Args, text, .memory = memory);
 
-	rc = vendor_check(d, d->api->PJRT_Memory_Id(&id.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Memory_Id(&id.args), err);
 	if (rc < 0)
 		return rc;
 	out->id = id.args.id;
-	rc = vendor_check(d, d->api->PJRT_Memory_Kind(&kind.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Memory_Kind(&kind.args), err);
 	if (rc < 0)
 		return rc;
 	out->kind = (struct sal_text){ .at = kind.args.kind, .size = kind.args.kind_size };
 	if (VENDOR_HAS(d, PJRT_Memory_Kind_Id)) {
-		rc = vendor_check(d, d->api->PJRT_Memory_Kind_Id(&kind_id.args), err);
+		rc = sal_vendor_check(d, d->api->PJRT_Memory_Kind_Id(&kind_id.args), err);
 		if (rc < 0)
 			return rc;
 		out->kind_id = kind_id.args.kind_id;
 	}
-	rc = vendor_check(d, d->api->PJRT_Memory_DebugString(&debug.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Memory_DebugString(&debug.args), err);
 	if (rc < 0)
 		return rc;
 	out->debug_string.at = debug.args.debug_string;
 	out->debug_string.size = debug.args.debug_string_size;
-	rc = vendor_check(d, d->api->PJRT_Memory_ToString(&text.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Memory_ToString(&text.args), err);
 	if (rc < 0)
 		return rc;
 	out->to_string.at = text.args.to_string;
@@ -243,10 +250,10 @@ static int describe_memories(struct sal_device *d, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_Device_AddressableMemories_Args, list, .device = d->first->chip);
 
 	if (!can_describe_memories(d) ||
-	    vendor_check(d, d->api->PJRT_Device_AddressableMemories(&list.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_Device_AddressableMemories(&list.args), NULL) < 0)
 		return SAL_OK;
 	count = list.args.num_memories;
-	memories = vendor_bag_take(&d->bag, count, sizeof(*memories));
+	memories = sal_vendor_bag_take(&d->bag, count, sizeof(*memories));
 	if (!memories)
 		return no_memory(err);
 	for (size_t i = 0; i < count; i++) {
@@ -261,7 +268,7 @@ static int describe_memories(struct sal_device *d, struct sal_err *err)
 	return SAL_OK;
 }
 
-int vendor_describe(struct sal_device *d, struct sal_err *err)
+int sal_vendor_describe(struct sal_device *d, struct sal_err *err)
 {
 	int rc;
 

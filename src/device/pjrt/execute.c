@@ -66,7 +66,7 @@ static int make_outputs(const struct sal_loaded *p, const struct sal_execution *
 static void drop_outputs(const struct sal_execution *x)
 {
 	for (size_t i = 0; i < x->output_count; i++) {
-		pjrt_free_buffer(x->outputs[i]);
+		sal_pjrt_free_buffer(x->outputs[i]);
 		x->outputs[i] = NULL;
 	}
 }
@@ -102,16 +102,16 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 		    .num_args = x->arg_count, .output_lists = output_lists,
 		    .device_complete_events = complete, .execute_device = p->stream->chip);
 
-	rc = vendor_check(d, d->api->PJRT_LoadedExecutable_Execute(&execute.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_Execute(&execute.args), err);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < x->output_count; i++)
 		x->outputs[i]->buffer = l->outputs[i];
-	vendor_when(d, complete[0], x->done, x->done_ctx);
+	sal_vendor_when(d, complete[0], x->done, x->done_ctx);
 	return SAL_OK;
 }
 
-int pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
 	struct lists lists;
 	int rc;

@@ -20,8 +20,8 @@ struct image_head {
 	uint64_t sizes[3];
 };
 
-struct sal_text vendor_image(struct vendor_bag *bag, struct sal_text serialized,
-			     const struct vendor_source *source, bool knows_aliases)
+struct sal_text sal_vendor_image(struct vendor_bag *bag, struct sal_text serialized,
+				 const struct vendor_source *source, bool knows_aliases)
 {
 	bool is_source = serialized.size == 0;
 	const struct sal_text parts[3] = {
@@ -35,7 +35,7 @@ struct sal_text vendor_image(struct vendor_bag *bag, struct sal_text serialized,
 		.sizes = { parts[0].size, parts[1].size, parts[2].size },
 	};
 	size_t size = sizeof(head) + parts[0].size + parts[1].size + parts[2].size;
-	char *image = vendor_bag_take(bag, size, 1);
+	char *image = sal_vendor_bag_take(bag, size, 1);
 	char *at = image;
 
 	if (!image)
@@ -88,7 +88,7 @@ static int deserialize(struct sal_stream *s, struct sal_text bytes,
 	if (!VENDOR_HAS(d, PJRT_Executable_DeserializeAndLoad))
 		return sal_err_set(err, SAL_UNIMPLEMENTED,
 				   "the plugin cannot load serialised programs");
-	rc = vendor_check(d, d->api->PJRT_Executable_DeserializeAndLoad(&load.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_DeserializeAndLoad(&load.args), err);
 	if (rc < 0)
 		return rc;
 	*out_loaded = load.args.loaded_executable;
@@ -104,10 +104,10 @@ static int describe_outputs(struct sal_loaded *p, struct sal_err *err)
 	PJRT_Executable *executable;
 	int rc;
 
-	rc = vendor_get_executable(d, p->executable, &executable, err);
+	rc = sal_vendor_get_executable(d, p->executable, &executable, err);
 	if (rc < 0)
 		return rc;
-	rc = vendor_outputs(d, executable, &bag, &facts, err);
+	rc = sal_vendor_outputs(d, executable, &bag, &facts, err);
 	if (rc < 0)
 		goto out;
 	p->output_count = facts.output_count;
@@ -122,16 +122,16 @@ static int describe_outputs(struct sal_loaded *p, struct sal_err *err)
 
 		/* Tokens have no bytes. */
 		if (o->type != PJRT_Buffer_Type_TOKEN)
-			rc = vendor_host_bytes(&array, &p->output_bytes[i], err);
+			rc = sal_vendor_host_bytes(&array, &p->output_bytes[i], err);
 	}
 out:
-	vendor_bag_empty(&bag);
-	vendor_destroy_executable(d, executable);
+	sal_vendor_bag_empty(&bag);
+	sal_vendor_destroy_executable(d, executable);
 	return rc;
 }
 
-int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
-	      struct sal_err *err)
+int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+		  struct sal_err *err)
 {
 	struct sal_text parts[3];
 	struct sal_loaded *p;
@@ -148,7 +148,7 @@ int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **o
 	p->stream = s;
 	p->keep_all = !(flags & IMAGE_ALIASES);
 	if (flags & IMAGE_SOURCE)
-		rc = vendor_compile(s, parts[0], parts[1], parts[2], &p->executable, err);
+		rc = sal_vendor_compile(s, parts[0], parts[1], parts[2], &p->executable, err);
 	else
 		rc = deserialize(s, parts[0], &p->executable, err);
 	if (rc < 0)
@@ -159,15 +159,15 @@ int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **o
 	*out_loaded = p;
 	return SAL_OK;
 fail:
-	pjrt_unload(p);
+	sal_pjrt_unload(p);
 	return rc;
 }
 
-void pjrt_unload(struct sal_loaded *p)
+void sal_pjrt_unload(struct sal_loaded *p)
 {
 	if (!p)
 		return;
-	vendor_destroy_loaded(p->stream->device, p->executable);
+	sal_vendor_destroy_loaded(p->stream->device, p->executable);
 	free(p->output_bytes);
 	free(p);
 }

@@ -25,8 +25,9 @@ static int no_memory(struct sal_err *err)
 
 /* --- the vendor's two objects --- */
 
-int vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		   struct sal_text options, PJRT_LoadedExecutable **out_loaded, struct sal_err *err)
+int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
+		       struct sal_err *err)
 {
 	const struct sal_device *d = s->device;
 	int rc;
@@ -38,42 +39,42 @@ int vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text
 		    .compile_options_size = options.size);
 
 	*out_loaded = NULL;
-	rc = vendor_check(d, d->api->PJRT_Client_Compile(&compile.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_Compile(&compile.args), err);
 	if (rc < 0)
 		return rc;
 	*out_loaded = compile.args.executable;
 	return SAL_OK;
 }
 
-void vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded)
+void sal_vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded)
 {
 	VENDOR_ARGS(d, PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = loaded);
 
 	if (loaded)
-		vendor_drop(d, d->api->PJRT_LoadedExecutable_Destroy(&destroy.args));
+		sal_vendor_drop(d, d->api->PJRT_LoadedExecutable_Destroy(&destroy.args));
 }
 
-int vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
-			  PJRT_Executable **out_executable, struct sal_err *err)
+int sal_vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
+			      PJRT_Executable **out_executable, struct sal_err *err)
 {
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
 
 	*out_executable = NULL;
-	rc = vendor_check(d, d->api->PJRT_LoadedExecutable_GetExecutable(&get.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_GetExecutable(&get.args), err);
 	if (rc < 0)
 		return rc;
 	*out_executable = get.args.executable;
 	return SAL_OK;
 }
 
-void vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable)
+void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable)
 {
 	VENDOR_ARGS(d, PJRT_Executable_Destroy_Args, destroy, .executable = executable);
 
 	if (executable)
-		vendor_drop(d, d->api->PJRT_Executable_Destroy(&destroy.args));
+		sal_vendor_drop(d, d->api->PJRT_Executable_Destroy(&destroy.args));
 }
 
 /* --- outputs --- */
@@ -103,8 +104,8 @@ static uint64_t device_bytes(const struct sal_output_facts *o)
 	return bits / 8 + (bits % 8 != 0);
 }
 
-int vendor_outputs(const struct sal_device *d, PJRT_Executable *executable, struct vendor_bag *bag,
-		   struct sal_program_facts *facts, struct sal_err *err)
+int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
+		       struct vendor_bag *bag, struct sal_program_facts *facts, struct sal_err *err)
 {
 	struct sal_output_facts *outputs;
 	const int64_t *dims;
@@ -115,13 +116,13 @@ int vendor_outputs(const struct sal_device *d, PJRT_Executable *executable, stru
 	VENDOR_ARGS(d, PJRT_Executable_OutputElementTypes_Args, types, .executable = executable);
 	VENDOR_ARGS(d, PJRT_Executable_OutputDimensions_Args, shapes, .executable = executable);
 
-	rc = vendor_check(d, d->api->PJRT_Executable_NumOutputs(&number.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_NumOutputs(&number.args), err);
 	if (rc < 0)
 		return rc;
-	rc = vendor_check(d, d->api->PJRT_Executable_OutputElementTypes(&types.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_OutputElementTypes(&types.args), err);
 	if (rc < 0)
 		return rc;
-	rc = vendor_check(d, d->api->PJRT_Executable_OutputDimensions(&shapes.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_OutputDimensions(&shapes.args), err);
 	if (rc < 0)
 		return rc;
 	count = number.args.num_outputs;
@@ -130,7 +131,7 @@ int vendor_outputs(const struct sal_device *d, PJRT_Executable *executable, stru
 				   "the plugin disagrees with itself: %zu, %zu "
 				   "and %zu outputs",
 				   count, types.args.num_output_types, shapes.args.num_outputs);
-	outputs = vendor_bag_take(bag, count, sizeof(*outputs));
+	outputs = sal_vendor_bag_take(bag, count, sizeof(*outputs));
 	if (!outputs)
 		return no_memory(err);
 	dims = shapes.args.dims;
@@ -157,7 +158,7 @@ static void describe_kinds(struct sal_compiled *c, struct sal_output_facts *outp
 	for (size_t i = 0; i < c->facts.output_count && f->memory_count > 0; i++)
 		outputs[i].memory_kind = f->memories[f->default_memory].kind;
 	if (!VENDOR_HAS(d, PJRT_Executable_OutputMemoryKinds) ||
-	    vendor_check(d, d->api->PJRT_Executable_OutputMemoryKinds(&get.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_Executable_OutputMemoryKinds(&get.args), NULL) < 0)
 		return;
 	for (size_t i = 0; i < c->facts.output_count && i < get.args.num_outputs; i++) {
 		outputs[i].memory_kind.at = get.args.memory_kinds[i];
@@ -174,9 +175,9 @@ static struct sal_text serialize_layout(struct sal_compiled *c, void *layout)
 		unsigned char tail[VENDOR_TAIL];
 	} ser = { .args = { .struct_size = sizeof(ser.args) + d->tail, .layout = layout } };
 
-	if (vendor_check(d, d->layouts->serialize(&ser.args), NULL) < 0)
+	if (sal_vendor_check(d, d->layouts->serialize(&ser.args), NULL) < 0)
 		return (struct sal_text){ 0 };
-	text = vendor_bag_text(&c->bag, ser.args.bytes, ser.args.byte_count);
+	text = sal_vendor_bag_text(&c->bag, ser.args.bytes, ser.args.byte_count);
 	if (ser.args.delete_backing)
 		ser.args.delete_backing(ser.args.backing);
 	return text;
@@ -192,7 +193,7 @@ static void describe_layouts(struct sal_compiled *c, struct sal_output_facts *ou
 			    .executable = c->executable } };
 
 	if (!d->layouts || !d->layouts->of_outputs || !d->layouts->serialize ||
-	    vendor_check(d, d->layouts->of_outputs(&get.args), NULL) < 0)
+	    sal_vendor_check(d, d->layouts->of_outputs(&get.args), NULL) < 0)
 		return;
 	for (size_t i = 0; i < c->facts.output_count && i < get.args.count; i++)
 		outputs[i].layout = serialize_layout(c, get.args.layouts[i]);
@@ -211,21 +212,21 @@ static int describe_names(struct sal_compiled *c, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_Executable_NumPartitions_Args, parts, .executable = c->executable);
 	VENDOR_ARGS(d, PJRT_Executable_Fingerprint_Args, print, .executable = c->executable);
 
-	rc = vendor_check(d, d->api->PJRT_Executable_Name(&name.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_Name(&name.args), err);
 	if (rc < 0)
 		return rc;
 	f->name.at = name.args.executable_name;
 	f->name.size = name.args.executable_name_size;
-	rc = vendor_check(d, d->api->PJRT_Executable_NumReplicas(&replicas.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_NumReplicas(&replicas.args), err);
 	if (rc < 0)
 		return rc;
 	f->replicas = (uint32_t)replicas.args.num_replicas;
-	rc = vendor_check(d, d->api->PJRT_Executable_NumPartitions(&parts.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Executable_NumPartitions(&parts.args), err);
 	if (rc < 0)
 		return rc;
 	f->partitions = (uint32_t)parts.args.num_partitions;
 	if (VENDOR_HAS(d, PJRT_Executable_Fingerprint) &&
-	    vendor_check(d, d->api->PJRT_Executable_Fingerprint(&print.args), NULL) == SAL_OK) {
+	    sal_vendor_check(d, d->api->PJRT_Executable_Fingerprint(&print.args), NULL) == SAL_OK) {
 		f->fingerprint.at = print.args.executable_fingerprint;
 		f->fingerprint.size = print.args.executable_fingerprint_size;
 	}
@@ -243,11 +244,12 @@ static void describe_memory(struct sal_compiled *c)
 		    .executable = c->executable);
 
 	if (VENDOR_HAS(d, PJRT_Executable_SizeOfGeneratedCodeInBytes) &&
-	    vendor_check(d, d->api->PJRT_Executable_SizeOfGeneratedCodeInBytes(&code.args), NULL) ==
-		    SAL_OK)
+	    sal_vendor_check(d, d->api->PJRT_Executable_SizeOfGeneratedCodeInBytes(&code.args),
+			     NULL) == SAL_OK)
 		c->facts.code_bytes = code.args.size_in_bytes;
 	if (!VENDOR_HAS(d, PJRT_Executable_GetCompiledMemoryStats) ||
-	    vendor_check(d, d->api->PJRT_Executable_GetCompiledMemoryStats(&stats.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_Executable_GetCompiledMemoryStats(&stats.args), NULL) <
+		    0)
 		return;
 	c->facts.memory = (struct sal_program_memory){
 		.generated_code = stats.args.generated_code_size_in_bytes,
@@ -271,10 +273,10 @@ static int describe_costs(struct sal_compiled *c, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_Executable_GetCostAnalysis_Args, get, .executable = c->executable);
 
 	if (!VENDOR_HAS(d, PJRT_Executable_GetCostAnalysis) ||
-	    vendor_check(d, d->api->PJRT_Executable_GetCostAnalysis(&get.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_Executable_GetCostAnalysis(&get.args), NULL) < 0)
 		return SAL_OK;
-	return vendor_values(&c->bag, get.args.properties, get.args.num_properties, &c->facts.costs,
-			     err);
+	return sal_vendor_values(&c->bag, get.args.properties, get.args.num_properties,
+				 &c->facts.costs, err);
 }
 
 static int describe_assignment(struct sal_compiled *c, struct sal_err *err)
@@ -285,10 +287,11 @@ static int describe_assignment(struct sal_compiled *c, struct sal_err *err)
 		    .executable = c->loaded);
 
 	if (!VENDOR_HAS(d, PJRT_LoadedExecutable_GetDeviceAssignment) ||
-	    vendor_check(d, d->api->PJRT_LoadedExecutable_GetDeviceAssignment(&get.args), NULL) < 0)
+	    sal_vendor_check(d, d->api->PJRT_LoadedExecutable_GetDeviceAssignment(&get.args),
+			     NULL) < 0)
 		return SAL_OK;
-	c->facts.device_assignment =
-		vendor_bag_text(&c->bag, get.args.serialized_bytes, get.args.serialized_bytes_size);
+	c->facts.device_assignment = sal_vendor_bag_text(&c->bag, get.args.serialized_bytes,
+							 get.args.serialized_bytes_size);
 	if (get.args.serialized_device_assignment_deleter)
 		get.args.serialized_device_assignment_deleter(
 			get.args.serialized_device_assignment);
@@ -307,15 +310,15 @@ static int describe_optimized(struct sal_compiled *c, struct sal_err *err)
 		    .program = &program.args);
 
 	if (!VENDOR_HAS(d, PJRT_Executable_OptimizedProgram) ||
-	    vendor_check(d, d->api->PJRT_Executable_OptimizedProgram(&get.args), NULL) < 0 ||
+	    sal_vendor_check(d, d->api->PJRT_Executable_OptimizedProgram(&get.args), NULL) < 0 ||
 	    program.args.format_size != sizeof(wanted) - 1 ||
 	    memcmp(program.args.format, wanted, sizeof(wanted) - 1) != 0)
 		return SAL_OK;
-	bytes = vendor_bag_take(&c->bag, program.args.code_size, 1);
+	bytes = sal_vendor_bag_take(&c->bag, program.args.code_size, 1);
 	if (!bytes)
 		return no_memory(err);
 	program.args.code = bytes;
-	if (vendor_check(d, d->api->PJRT_Executable_OptimizedProgram(&get.args), NULL) < 0)
+	if (sal_vendor_check(d, d->api->PJRT_Executable_OptimizedProgram(&get.args), NULL) < 0)
 		return SAL_OK;
 	c->optimized = (struct sal_text){ .at = bytes, .size = program.args.code_size };
 	return SAL_OK;
@@ -345,11 +348,11 @@ static int describe_image(struct sal_compiled *c, const struct vendor_source *so
 
 	if (VENDOR_HAS(d, PJRT_Executable_Serialize) &&
 	    VENDOR_HAS(d, PJRT_Executable_DeserializeAndLoad) &&
-	    vendor_check(d, d->api->PJRT_Executable_Serialize(&ser.args), NULL) == SAL_OK) {
+	    sal_vendor_check(d, d->api->PJRT_Executable_Serialize(&ser.args), NULL) == SAL_OK) {
 		bytes.at = ser.args.serialized_bytes;
 		bytes.size = ser.args.serialized_bytes_size;
 	}
-	c->image = vendor_image(&c->bag, bytes, source, c->knows_aliases);
+	c->image = sal_vendor_image(&c->bag, bytes, source, c->knows_aliases);
 	if (ser.args.serialized_executable_deleter)
 		ser.args.serialized_executable_deleter(ser.args.serialized_executable);
 	return c->image.at ? SAL_OK : no_memory(err);
@@ -357,7 +360,7 @@ static int describe_image(struct sal_compiled *c, const struct vendor_source *so
 
 static int describe_outputs(struct sal_compiled *c, struct sal_err *err)
 {
-	int rc = vendor_outputs(c->device, c->executable, &c->bag, &c->facts, err);
+	int rc = sal_vendor_outputs(c->device, c->executable, &c->bag, &c->facts, err);
 
 	if (rc < 0)
 		return rc;
@@ -371,7 +374,7 @@ static int describe(struct sal_compiled *c, const struct vendor_source *source, 
 {
 	int rc;
 
-	rc = vendor_get_executable(c->device, c->loaded, &c->executable, err);
+	rc = sal_vendor_get_executable(c->device, c->loaded, &c->executable, err);
 	if (rc < 0)
 		return rc;
 	rc = describe_names(c, err);
@@ -396,8 +399,9 @@ static int describe(struct sal_compiled *c, const struct vendor_source *source, 
 	return describe_image(c, source, err);
 }
 
-int pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err)
+int sal_pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		     struct sal_text options, struct sal_compiled **out_compiled,
+		     struct sal_err *err)
 {
 	const struct vendor_source source = { format, program, options };
 	struct sal_compiled *c;
@@ -408,7 +412,7 @@ int pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text p
 	if (!c)
 		return no_memory(err);
 	c->device = s->device;
-	rc = vendor_compile(s, format, program, options, &c->loaded, err);
+	rc = sal_vendor_compile(s, format, program, options, &c->loaded, err);
 	if (rc < 0)
 		goto fail;
 	rc = describe(c, &source, err);
@@ -417,32 +421,32 @@ int pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text p
 	*out_compiled = c;
 	return SAL_OK;
 fail:
-	pjrt_free_compiled(c);
+	sal_pjrt_free_compiled(c);
 	return rc;
 }
 
-const struct sal_program_facts *pjrt_compiled_facts(struct sal_compiled *c)
+const struct sal_program_facts *sal_pjrt_compiled_facts(struct sal_compiled *c)
 {
 	return &c->facts;
 }
 
-struct sal_text pjrt_compiled_image(struct sal_compiled *c)
+struct sal_text sal_pjrt_compiled_image(struct sal_compiled *c)
 {
 	return c->image;
 }
 
-struct sal_text pjrt_compiled_optimized(struct sal_compiled *c)
+struct sal_text sal_pjrt_compiled_optimized(struct sal_compiled *c)
 {
 	return c->optimized;
 }
 
-void pjrt_free_compiled(struct sal_compiled *c)
+void sal_pjrt_free_compiled(struct sal_compiled *c)
 {
 	if (!c)
 		return;
-	vendor_destroy_executable(c->device, c->executable);
-	vendor_destroy_loaded(c->device, c->loaded);
-	vendor_bag_empty(&c->bag);
+	sal_vendor_destroy_executable(c->device, c->executable);
+	sal_vendor_destroy_loaded(c->device, c->loaded);
+	sal_vendor_bag_empty(&c->bag);
 	free(c->donated);
 	free(c);
 }

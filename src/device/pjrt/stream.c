@@ -14,7 +14,7 @@ static void stream_destroy(struct sal_stream *s)
 	if (s->client) {
 		VENDOR_ARGS(s->device, PJRT_Client_Destroy_Args, destroy, .client = s->client);
 
-		vendor_drop(s->device, s->device->api->PJRT_Client_Destroy(&destroy.args));
+		sal_vendor_drop(s->device, s->device->api->PJRT_Client_Destroy(&destroy.args));
 	}
 	free(s);
 }
@@ -40,11 +40,11 @@ static int create_client(struct sal_device *d, PJRT_Client **out_client, struct 
 		    .num_options = d->counts_devices ? 1 : 0);
 
 	*out_client = NULL;
-	rc = vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
 	if (rc < 0 && d->counts_devices && !d->first) {
 		d->counts_devices = false;
 		create.args.num_options = 0;
-		rc = vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
+		rc = sal_vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
 	}
 	if (rc < 0)
 		return rc;
@@ -59,7 +59,7 @@ static int find_chip(struct sal_stream *s, struct sal_err *err)
 
 	VENDOR_ARGS(d, PJRT_Client_AddressableDevices_Args, list, .client = s->client);
 
-	rc = vendor_check(d, d->api->PJRT_Client_AddressableDevices(&list.args), err);
+	rc = sal_vendor_check(d, d->api->PJRT_Client_AddressableDevices(&list.args), err);
 	if (rc < 0)
 		return rc;
 	if (list.args.num_addressable_devices == 0)
@@ -69,7 +69,8 @@ static int find_chip(struct sal_stream *s, struct sal_err *err)
 	if (VENDOR_HAS(d, PJRT_Device_DefaultMemory)) {
 		VENDOR_ARGS(d, PJRT_Device_DefaultMemory_Args, get, .device = s->chip);
 
-		if (vendor_check(d, d->api->PJRT_Device_DefaultMemory(&get.args), NULL) == SAL_OK)
+		if (sal_vendor_check(d, d->api->PJRT_Device_DefaultMemory(&get.args), NULL) ==
+		    SAL_OK)
 			s->memory = get.args.memory;
 	}
 	return SAL_OK;
@@ -110,14 +111,14 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a device");
 	pthread_mutex_init(&d->lock, NULL);
 	d->counts_devices = true;
-	rc = vendor_load(d, cfg->plugin_path, err);
+	rc = sal_vendor_load(d, cfg->plugin_path, err);
 	if (rc < 0)
 		goto fail;
 	rc = stream_create(d, &d->first, err);
 	if (rc < 0)
 		goto fail;
 	d->spare = true;
-	rc = vendor_describe(d, err);
+	rc = sal_vendor_describe(d, err);
 	if (rc < 0)
 		goto fail;
 	*out_device = d;
@@ -132,7 +133,7 @@ static void pjrt_close(struct sal_device *d)
 	if (!d)
 		return;
 	stream_destroy(d->first);
-	vendor_bag_empty(&d->bag);
+	sal_vendor_bag_empty(&d->bag);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -180,17 +181,17 @@ const struct sal_device_ops sal_device_pjrt = {
 	.facts = pjrt_facts,
 	.open_stream = pjrt_open_stream,
 	.close_stream = pjrt_close_stream,
-	.compile = pjrt_compile,
-	.compiled_facts = pjrt_compiled_facts,
-	.compiled_image = pjrt_compiled_image,
-	.compiled_optimized = pjrt_compiled_optimized,
-	.free_compiled = pjrt_free_compiled,
-	.load = pjrt_load,
-	.unload = pjrt_unload,
-	.upload = pjrt_upload,
-	.download = pjrt_download,
-	.copy = pjrt_copy,
-	.when_ready = pjrt_when_ready,
-	.free_buffer = pjrt_free_buffer,
-	.execute = pjrt_execute,
+	.compile = sal_pjrt_compile,
+	.compiled_facts = sal_pjrt_compiled_facts,
+	.compiled_image = sal_pjrt_compiled_image,
+	.compiled_optimized = sal_pjrt_compiled_optimized,
+	.free_compiled = sal_pjrt_free_compiled,
+	.load = sal_pjrt_load,
+	.unload = sal_pjrt_unload,
+	.upload = sal_pjrt_upload,
+	.download = sal_pjrt_download,
+	.copy = sal_pjrt_copy,
+	.when_ready = sal_pjrt_when_ready,
+	.free_buffer = sal_pjrt_free_buffer,
+	.execute = sal_pjrt_execute,
 };

@@ -77,40 +77,43 @@ struct sal_loaded {
 /* --- api.c --- */
 
 /* Loads the plugin and looks at its version and entries. */
-int vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
+int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
 /* Turns what a call returned into ours: 0, or a negated code with the vendor's words. Frees it. */
-int vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err);
+int sal_vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err);
 /* The same, for calls whose failure changes nothing. */
-void vendor_drop(const struct sal_device *d, PJRT_Error *error);
+void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
 /* Calls done (which may be NULL) once the event has fired, perhaps at once. Takes the event. */
-void vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done, void *ctx);
+void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
+		     void *ctx);
 
 /* --- describe.c --- */
 
 /* Fills d->facts from d->first. */
-int vendor_describe(struct sal_device *d, struct sal_err *err);
-int vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
-		  struct sal_values *out_values, struct sal_err *err);
+int sal_vendor_describe(struct sal_device *d, struct sal_err *err);
+int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
+		      struct sal_values *out_values, struct sal_err *err);
 
 /* --- outcome.c: what a compilation gave --- */
 
-int vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		   struct sal_text options, PJRT_LoadedExecutable **out_loaded,
-		   struct sal_err *err);
-void vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded);
-int vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
-			  PJRT_Executable **out_executable, struct sal_err *err);
-void vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable);
+int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
+		       struct sal_err *err);
+void sal_vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded);
+int sal_vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
+			      PJRT_Executable **out_executable, struct sal_err *err);
+void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable);
 /* Type, shape and bytes of each output, in the bag or borrowed from the executable. */
-int vendor_outputs(const struct sal_device *d, PJRT_Executable *executable, struct vendor_bag *bag,
-		   struct sal_program_facts *facts, struct sal_err *err);
+int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
+		       struct vendor_bag *bag, struct sal_program_facts *facts,
+		       struct sal_err *err);
 
-int pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		 struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err);
-const struct sal_program_facts *pjrt_compiled_facts(struct sal_compiled *c);
-struct sal_text pjrt_compiled_image(struct sal_compiled *c);
-struct sal_text pjrt_compiled_optimized(struct sal_compiled *c);
-void pjrt_free_compiled(struct sal_compiled *c);
+int sal_pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		     struct sal_text options, struct sal_compiled **out_compiled,
+		     struct sal_err *err);
+const struct sal_program_facts *sal_pjrt_compiled_facts(struct sal_compiled *c);
+struct sal_text sal_pjrt_compiled_image(struct sal_compiled *c);
+struct sal_text sal_pjrt_compiled_optimized(struct sal_compiled *c);
+void sal_pjrt_free_compiled(struct sal_compiled *c);
 
 /* --- image.c: from a compilation to a loaded program --- */
 
@@ -124,27 +127,27 @@ struct vendor_source {
 };
 
 /* An image around the vendor's bytes, or around the source if they are empty. */
-struct sal_text vendor_image(struct vendor_bag *bag, struct sal_text serialized,
-			     const struct vendor_source *source, bool knows_aliases);
-int pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
-	      struct sal_err *err);
-void pjrt_unload(struct sal_loaded *p);
+struct sal_text sal_vendor_image(struct vendor_bag *bag, struct sal_text serialized,
+				 const struct vendor_source *source, bool knows_aliases);
+int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
+		  struct sal_err *err);
+void sal_pjrt_unload(struct sal_loaded *p);
 
 /* --- buffer.c --- */
 
 /* Bytes of a dense array as the host stores it; fails for what is no array. */
-int vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);
-int pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
-		enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
-		struct sal_buffer **out_buffer, struct sal_err *err);
-int pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
-		  struct sal_err *err);
-int pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
-int pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
-void pjrt_free_buffer(struct sal_buffer *b);
+int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);
+int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
+		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
+		    struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
+		      struct sal_err *err);
+int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
+void sal_pjrt_free_buffer(struct sal_buffer *b);
 
 /* --- execute.c --- */
 
-int pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
+int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 
 #endif

@@ -108,7 +108,7 @@ static int clean(const void *at, size_t size, struct message *out, struct sal_er
 static void becomes(const struct message *given, int dropped, const struct message *expected)
 {
 	struct sal_err err = { 0 };
-	struct message out;
+	struct message out = { .size = 0 };
 	int rc = clean(given->at, given->size, &out, &err);
 
 	if (rc != dropped)
@@ -120,7 +120,7 @@ static void becomes(const struct message *given, int dropped, const struct messa
 static void is_refused(const struct message *given, const char *name)
 {
 	struct sal_err err = { 0 };
-	struct message out;
+	struct message out = { .size = 0 };
 
 	assert_int_equal(clean(given->at, given->size, &out, &err), -SAL_INVALID_ARGUMENT);
 	assert_int_equal(err.code, SAL_INVALID_ARGUMENT);
@@ -131,7 +131,7 @@ static void is_refused(const struct message *given, const char *name)
 static void keeps_what_jax_sends(void **state)
 {
 	struct sal_err err = { 0 };
-	struct message out;
+	struct message out = { .size = 0 };
 
 	(void)state;
 	assert_int_equal(clean(jax_plain, sizeof(jax_plain), &out, &err), 0);
@@ -153,8 +153,8 @@ static void drops_dumps_of_jax(void **state)
 {
 	static const char kept[] = "xla_cpu_enable_fast_math";
 	struct sal_err err = { 0 };
-	struct message out;
-	struct message again;
+	struct message out = { .size = 0 };
+	struct message again = { .size = 0 };
 
 	(void)state;
 	assert_int_equal(clean(jax_dumping, sizeof(jax_dumping), &out, &err), 4);
@@ -333,7 +333,7 @@ static void refuses_what_is_malformed(void **state)
 static void survives_damage(void **state)
 {
 	unsigned char copy[sizeof(jax_dumping)];
-	struct message out;
+	struct message out = { .size = 0 };
 
 	(void)state;
 	for (size_t size = 0; size < sizeof(jax_dumping); size++)

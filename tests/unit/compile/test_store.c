@@ -336,9 +336,9 @@ static uint64_t folder_bytes(const char *folder)
 static void disk_stays_within_its_bound(void **state)
 {
 	const char *folder = *state;
-	uint64_t limit = 4 * SEALED(1000);
+	uint64_t limit = UINT64_C(4) * SEALED(1000);
 	struct sal_disk disk = open_disk(folder, limit);
-	struct sal_image *huge = make_image(99, 4 * SEALED(1000));
+	struct sal_image *huge = make_image(99, limit);
 
 	for (uint8_t i = 1; i <= 4; i++) {
 		disk_put(&disk, i, 1000);

@@ -60,6 +60,7 @@ const PJRT_Api *GetPjrtApi(void)
 	     at += sizeof(stub))
 		memcpy((char *)&api + at, &stub, sizeof(stub));
 	api.struct_size = PJRT_Api_STRUCT_SIZE;
+	api.pjrt_api_version.major_version = PJRT_API_MAJOR;
 	api.pjrt_api_version.minor_version = PJRT_API_MINOR;
 	api.PJRT_Plugin_Initialize = initialize;
 	api.PJRT_Error_GetCode = get_code;
@@ -70,7 +71,7 @@ const PJRT_Api *GetPjrtApi(void)
 	else if (strcmp(wrong, "old") == 0)
 		api.pjrt_api_version.minor_version = 56;
 	else if (strcmp(wrong, "short") == 0)
-		api.struct_size = offsetof(PJRT_Api, PJRT_Buffer_ReadyEvent);
+		api.struct_size = offsetof(PJRT_Api, PJRT_Client_Compile);
 	else if (strcmp(wrong, "empty") == 0)
 		api.struct_size = sizeof(size_t);
 	else if (strcmp(wrong, "hole") == 0)

@@ -52,7 +52,7 @@ static void other_versions_are_refused(void **state)
 static void missing_entries_are_named(void **state)
 {
 	(void)state;
-	refuses_wrong("short", SAL_FAILED_PRECONDITION, "lacks PJRT_Buffer_ReadyEvent");
+	refuses_wrong("short", SAL_FAILED_PRECONDITION, "lacks PJRT_Client_Compile");
 	refuses_wrong("hole", SAL_FAILED_PRECONDITION, "lacks PJRT_LoadedExecutable_Execute");
 }
 

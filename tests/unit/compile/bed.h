@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * bed - a pool to be tested: its loop, its folder, and what came of what was asked. A fixture.
+ *
+ * The helper is salus-compile, its path in SAL_COMPILE, with the fake device, unless cfg is changed before
+ * the pool is opened. Waiting has a deadline.
+ */
+#ifndef SAL_TESTS_BED_H
+#define SAL_TESTS_BED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "compile/pool.h"
+#include "unit/compile/folder.h"
+
+#define BED_DEADLINE_NS (UINT64_C(60) * 1000000000)
+#define TEXT(literal) ((struct sal_text){ literal, sizeof(literal) - 1 })
+#define ADD "fake 1\nname add\noutput f32 4 = add 0 1\n"
+#define COPY "fake 1\nname copy\noutput f32 4 = copy 0\n"
+#define FILL "fake 1\nname fill\noutput u8 8 = fill 1\n"
+
+struct bed {
+	uv_loop_t loop;
+	uv_timer_t ticker; /* so that waiting has a deadline */
+	struct sal_compile_pool *pool;
+	struct sal_compile_config cfg;
+	char *folder;
+	char cache[FOLDER_PATH];
+	char helper_path[FOLDER_PATH]; /* room for another */
+};
+
+struct bed_outcome {
+	int calls, code;
+	char message[512];
+	struct sal_image *image;
+	struct bed *close; /* close its pool when called */
+};
+
+#define with_bed(test) cmocka_unit_test_setup_teardown(test, bed_make, bed_remove)
+
+#define bed_wait(bed, condition)                                            \
+	do {                                                                \
+		uint64_t end_ = uv_hrtime() + BED_DEADLINE_NS;              \
+		while (!(condition)) {                                      \
+			if (uv_hrtime() > end_)                             \
+				fail_msg("waited in vain for " #condition); \
+			(void)uv_run(&(bed)->loop, UV_RUN_ONCE);            \
+		}                                                           \
+	} while (0)
+
+int bed_make(void **state);
+int bed_remove(void **state);
+void bed_open(struct bed *bed);
+/* Runs the loop until nothing is left. */
+void bed_close(struct bed *bed);
+
+struct sal_compile_stats bed_stats(const struct bed *bed);
+/* Process id of the only helper. */
+int bed_helper(const struct bed *bed);
+
+void bed_compiled(void *ctx, int code, const char *message, struct sal_image *image);
+struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
+				       struct bed_outcome *o);
+void bed_drop(struct bed_outcome *o);
+/* Compiles, and expects it to go well; or to fail with this code and text. */
+void bed_compile(struct bed *bed, struct sal_text program);
+void bed_expect(struct bed *bed, struct sal_text program, int code, const char *text);
+/* ADD with that many lines of comment. The caller frees it. */
+char *bed_large_program(size_t lines, size_t *out_size);
+
+#endif
