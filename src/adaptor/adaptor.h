@@ -101,6 +101,8 @@ struct adp_conn *adp_conn_ref(struct adp_conn *conn);
 void adp_conn_unref(struct adp_conn *conn);
 /* Packed device facts; valid while the connection is referenced. */
 struct sal_text adp_conn_facts(struct adp_conn *conn);
+/* Most the session may hold on the device. */
+uint64_t adp_conn_memory(struct adp_conn *conn);
 bool adp_conn_is_dead(struct adp_conn *conn);
 
 /* A number for a record's request; fn is called with the answer, or UNAVAILABLE. 0: out of memory. */
@@ -193,6 +195,7 @@ struct PJRT_Buffer {
 	uint64_t bytes; /* on the device */
 	PJRT_Memory *memory;
 	struct adp_promise *ready; /* owned */
+	_Atomic uint64_t mark; /* of the last Execute that donates it */
 	_Atomic bool deleted;
 };
 

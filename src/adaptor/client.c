@@ -93,6 +93,27 @@ PJRT_Error *adp_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args)
 
 /* --- create ----------------------------------------------------------------------------------------- */
 
+/* Thousandths of a decimal number; not by strtod, whose point may be a comma here. */
+static uint32_t read_weight(const char *text)
+{
+	uint64_t milli = 0;
+	int digits = -1; /* behind the point; -1: before it */
+
+	for (; *text && milli < UINT32_MAX && digits < 3; text++) {
+		if (*text == '.' && digits < 0) {
+			digits = 0;
+			continue;
+		}
+		if (*text < '0' || *text > '9')
+			break;
+		milli = milli * 10 + (uint64_t)(*text - '0');
+		digits += digits >= 0;
+	}
+	for (digits = digits < 0 ? 0 : digits; digits < 3 && milli < UINT32_MAX; digits++)
+		milli *= 10;
+	return milli > 0 && milli < UINT32_MAX ? (uint32_t)milli : 1000;
+}
+
 /* What the environment says of the job; nonsense is an error, not a guess. */
 static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 {
@@ -114,7 +135,7 @@ static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 	(void)snprintf(hello->name, sizeof(hello->name), "%s",
 		       name && *name ? name : program_invocation_short_name);
 	if (weight && *weight)
-		hello->weight_milli = (uint32_t)(strtod(weight, NULL) * 1000 + 0.5);
+		hello->weight_milli = read_weight(weight);
 	if (priority && *priority)
 		hello->priority = (uint32_t)strtoul(priority, NULL, 10);
 	if (total && *total)
@@ -414,6 +435,10 @@ PJRT_Error *adp_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 	args->bytes_in_use = atomic_load(&client->live_bytes);
 	args->peak_bytes_in_use = atomic_load(&client->peak_bytes);
 	args->peak_bytes_in_use_is_set = true;
+	if (size >= PJRT_STRUCT_SIZE(PJRT_Device_MemoryStats_Args, bytes_limit_is_set)) {
+		args->bytes_limit = (int64_t)adp_conn_memory(client->conn);
+		args->bytes_limit_is_set = true;
+	}
 	return NULL;
 }
 

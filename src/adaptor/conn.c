@@ -54,6 +54,7 @@ struct adp_conn {
 	uint64_t ring_bytes;
 	void *facts; /* owned */
 	size_t fact_size;
+	uint64_t memory_bytes;
 	pthread_t reader;
 	bool has_reader;
 
@@ -519,6 +520,7 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 		(void)close(fds[3]);
 	if (rc < 0)
 		return rc;
+	conn->memory_bytes = welcome.memory_bytes;
 	conn->fact_size = (size_t)welcome.fact_bytes;
 	conn->facts = malloc(conn->fact_size + 1);
 	if (!conn->facts)
@@ -600,6 +602,11 @@ fail:
 struct sal_text adp_conn_facts(struct adp_conn *conn)
 {
 	return (struct sal_text){ conn->facts, conn->fact_size };
+}
+
+uint64_t adp_conn_memory(struct adp_conn *conn)
+{
+	return conn->memory_bytes;
 }
 
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)

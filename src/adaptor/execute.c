@@ -41,6 +41,8 @@ static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
 	return NULL;
 }
 
+static _Atomic uint64_t next_mark = 1;
+
 static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
 {
 	size_t i;
@@ -49,6 +51,47 @@ static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
 		if (options->non_donatable_input_indices[i] == (int64_t)arg)
 			return true;
 	return false;
+}
+
+/*
+ * What is donated must be passed once only. Each call has a mark of its own: the donated arguments get it,
+ * and no argument may meet it again.
+ */
+static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	const struct sal_program_facts *facts = args->executable->program->facts;
+	PJRT_Buffer *const *buffers = args->argument_lists[0];
+	uint64_t mark;
+	size_t i, d = 0;
+
+	if (facts->donated_count == 0)
+		return NULL;
+	mark = atomic_fetch_add_explicit(&next_mark, 1, memory_order_relaxed);
+	for (i = 0; i < facts->donated_count; i++) {
+		uint32_t arg = facts->donated[i];
+
+		if (arg < args->num_args && !is_kept(args->options, arg) &&
+		    atomic_exchange_explicit(&buffers[arg]->mark, mark, memory_order_relaxed) ==
+			    mark)
+			return adp_error(SAL_INVALID_ARGUMENT,
+					 "Attempt to donate the same buffer twice in Execute() "
+					 "(argument %u)",
+					 arg);
+	}
+	for (i = 0; i < args->num_args; i++) {
+		if (d < facts->donated_count && facts->donated[d] == i) {
+			d++;
+			if (!is_kept(args->options, (uint32_t)i))
+				continue;
+		}
+		if (atomic_load_explicit(&buffers[i]->mark, memory_order_relaxed) == mark)
+			return adp_error(
+				SAL_INVALID_ARGUMENT,
+				"Attempt to use a buffer that was previously donated in the "
+				"same call to Execute() (argument %zu)",
+				i);
+	}
+	return NULL;
 }
 
 /* Arguments the program takes over are deleted from now on. The daemon forgets them by itself. */
@@ -139,6 +182,8 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	PJRT_Error *error = check_args(args);
 	uint64_t request, first;
 
+	if (!error)
+		error = check_donation(args);
 	if (error)
 		return error;
 	promise = adp_promise_create(p->conn);

@@ -64,13 +64,27 @@ static void question_drop(struct adp_conn *conn, struct question *q, uint64_t re
 	question_unref(q);
 }
 
+/* What a vendor's words mean for the user, if we know. */
+static const char *hint_for(const char *text)
+{
+	if (!text || !strstr(text, "No FFI handler registered"))
+		return "";
+	if (strstr(text, "lapack_"))
+		return " [salus: linear algebra that JAX leaves to LAPACK on the CPU (cholesky, svd, eigh, "
+		       "solve, ...) is not supported through Salus yet]";
+	if (strstr(text, "python"))
+		return " [salus: Python callbacks (jax.debug.print, pure_callback, io_callback) are not "
+		       "supported through Salus yet]";
+	return " [salus: custom calls of your own (jax.ffi) are not supported through Salus yet]";
+}
+
 /* Waits, and lets go of the question. */
 static PJRT_Error *wait_for_answer(struct question *q, uint64_t *out_value)
 {
 	PJRT_Error *error;
 
 	(void)adp_promise_wait(q->promise);
-	error = adp_error(q->code, "%s", q->text ? q->text : "");
+	error = adp_error(q->code, "%s%s", q->text ? q->text : "", hint_for(q->text));
 	if (out_value)
 		*out_value = q->value;
 	question_unref(q);

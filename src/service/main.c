@@ -239,6 +239,7 @@ int main(int argc, char **argv)
 	if (open_log(o->log_path) < 0)
 		return EXIT_CONFIG;
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); /* the vendor's chatter; helpers inherit it */
 	rc = svc_server_open(&server, o, &setup.err);
 	if (rc >= 0) {
 		sal_log_info("server", "ready socket=%s plugin=%s policy=%s", o->socket_path,

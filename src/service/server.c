@@ -223,6 +223,7 @@ static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int
 		.ring_bytes = SVC_RING_BYTES,
 		.segment_bytes = SVC_SEGMENT_BYTES,
 		.fact_bytes = refusal ? 0 : server->fact_size,
+		.memory_bytes = server->options.memory_bytes,
 	};
 	int rc;
 

@@ -59,6 +59,7 @@ struct sal_welcome {
 	uint64_t ring_bytes; /* of each ring's data */
 	uint64_t segment_bytes;
 	uint64_t fact_bytes;
+	uint64_t memory_bytes; /* most the session may hold on the device */
 	char reason[SAL_REASON_BYTES];
 };
 
@@ -217,7 +218,7 @@ struct sal_msg_released {
 };
 
 _Static_assert(sizeof(struct sal_hello) == 184, "hello");
-_Static_assert(sizeof(struct sal_welcome) == 312, "welcome");
+_Static_assert(sizeof(struct sal_welcome) == 320, "welcome");
 _Static_assert(sizeof(struct sal_header) == 8, "header");
 _Static_assert(sizeof(struct sal_place_in_arena) == 24, "place");
 _Static_assert(sizeof(struct sal_msg_compile) == 88, "compile");
