@@ -38,7 +38,7 @@ enum sal_code {
 /* Starts as { 0 }, which means no error. */
 struct sal_err {
 	int code; /* enum sal_code, positive */
-	char text[240]; /* one sentence, no newline; ends in "..." if it had to be cut */
+	char text[1000]; /* one sentence, no newline; ends in "..." if it had to be cut */
 };
 
 /*

@@ -211,8 +211,19 @@ static int open_log(const char *path)
 			return -1;
 		}
 	}
+	if (path) { /* what the vendor prints belongs there, too */
+		(void)dup2(fd, STDOUT_FILENO);
+		(void)dup2(fd, STDERR_FILENO);
+	}
 	sal_log_open(fd, level && strcmp(level, "debug") == 0 ? SAL_LOG_DEBUG : SAL_LOG_INFO);
 	return 0;
+}
+
+/* To where errors went before the log took over. */
+static void complain(int terminal, const char *text)
+{
+	if (terminal >= 0)
+		(void)dprintf(terminal, "salusd: %s\n", text);
 }
 
 int main(int argc, char **argv)
@@ -220,7 +231,7 @@ int main(int argc, char **argv)
 	static struct setup setup;
 	static struct svc_server server;
 	struct svc_options *o = &setup.options;
-	int code, rc;
+	int code, rc, terminal;
 
 	o->memory_bytes = machine_bytes();
 	o->arena_bytes = machine_bytes() / 2;
@@ -236,6 +247,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "salusd: %s\n", setup.err.text);
 		return EXIT_CONFIG;
 	}
+	terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (open_log(o->log_path) < 0)
 		return EXIT_CONFIG;
 	(void)signal(SIGPIPE, SIG_IGN);
@@ -246,7 +258,8 @@ int main(int argc, char **argv)
 			     o->plugin_path, o->policy->name);
 		svc_server_run(&server);
 	} else {
-		(void)fprintf(stderr, "salusd: %s\n", setup.err.text);
+		sal_log_error("server", "%s", setup.err.text);
+		complain(terminal, setup.err.text);
 	}
 	svc_server_close(&server);
 	if (rc >= 0)

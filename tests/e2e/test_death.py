@@ -77,7 +77,8 @@ def check_caught(run, killed_at, patience):
     caught = re.findall(r"^caught ([\d.]+) (\w+): (.*)$", run.stdout, re.M)
     assert caught, run.describe()
     for moment, kind, text in caught:
-        assert kind in ("JaxRuntimeError", "XlaRuntimeError"), run.describe()
+        # jit's fast path makes a ValueError of whatever Execute returns.
+        assert kind in ("JaxRuntimeError", "ValueError"), run.describe()
         assert "UNAVAILABLE" in text, run.describe()
     assert float(caught[0][0]) - killed_at < 1 * patience, run.describe()
     assert "Fatal" not in run.stderr and "FATAL" not in run.stderr, run.describe()

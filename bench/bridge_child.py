@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The jobs that bench/bridge measures. Not to be run by hand.
+
+Without arguments: a JAX process that does what the lines on its standard input ask for (JSON: a function's name and
+its arguments) and prints what that took. Which device it computes on, and through what, the environment decides.
+With `start EXAMPLE`: run one example of examples/ for two steps and print what of that was what.
+"""
+
+import functools
+import importlib
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+
+def seconds():
+    return time.perf_counter_ns() / 1e9
+
+
+# --- a training step ---
+
+
+@functools.cache
+def training(batch, width):
+    """A step of a perceptron with Adam, its arguments donated, as training loops are written."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+
+    keys = jax.random.split(jax.random.key(0), 3)
+    params = {f"w{i}": jax.random.normal(k, (width, width)) * width**-0.5 for i, k in enumerate(keys)}
+    params |= {f"b{i}": jnp.zeros(width) for i in range(3)}
+    optimiser = optax.adam(1e-3)
+    x = jax.random.normal(jax.random.key(1), (batch, width))
+
+    def loss_of(p):
+        y = x_in = x
+        for i in range(3):
+            y = jnp.tanh(y @ p[f"w{i}"] + p[f"b{i}"])
+        return jnp.mean((y - x_in) ** 2)
+
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def step(p, state):
+        loss, grads = jax.value_and_grad(loss_of)(p)
+        updates, state = optimiser.update(grads, state)
+        return optax.apply_updates(p, updates), state, loss
+
+    return {"step": step, "p": params, "state": optimiser.init(params)}
+
+
+def train(batch, width, steps, synchronous):
+    """Seconds per step."""
+    t = training(batch, width)
+    step, p, state = t["step"], t["p"], t["state"]
+    start = seconds()
+    for _ in range(steps):
+        p, state, loss = step(p, state)
+        if synchronous:
+            float(loss)
+    loss.block_until_ready()
+    took = seconds() - start
+    t["p"], t["state"] = p, state
+    return took / steps
+
+
+# --- tiny operations ---
+
+
+@functools.cache
+def tiny():
+    import jax
+    import jax.numpy as jnp
+
+    return jax.jit(lambda x: x + 1), jnp.zeros(8)
+
+
+def chain(count):
+    """Seconds per operation, each on the result of the one before, nothing waited for but the last."""
+    f, x = tiny()
+    start = seconds()
+    for _ in range(count):
+        x = f(x)
+    x.block_until_ready()
+    return (seconds() - start) / count
+
+
+def one_by_one(count, fetch):
+    """Median and 99th percentile of one operation, waited for or fetched."""
+    f, x = tiny()
+    took = np.empty(count)
+    for i in range(count):
+        start = time.perf_counter_ns()
+        y = f(x)
+        if fetch:
+            np.asarray(y)
+        else:
+            y.block_until_ready()
+        took[i] = time.perf_counter_ns() - start
+    return [float(np.percentile(took, 50)) / 1e9, float(np.percentile(took, 99)) / 1e9]
+
+
+def one_by_one_for(duration):
+    """The same for so many seconds."""
+    f, x = tiny()
+    took = []
+    end = time.perf_counter_ns() + int(duration * 1e9)
+    now = 0
+    while now < end:
+        start = time.perf_counter_ns()
+        f(x).block_until_ready()
+        now = time.perf_counter_ns()
+        took.append(now - start)
+    return [len(took) / duration, float(np.percentile(took, 50)) / 1e9,
+            float(np.percentile(took, 99)) / 1e9]
+
+
+# --- bulk ---
+
+
+def aligned_bytes(count, offset):
+    """An array that begins `offset` bytes past a multiple of 64; numpy's own large ones begin at 16."""
+    raw = np.zeros(count + 128, np.uint8)
+    skip = (offset - raw.ctypes.data) % 64
+    return raw[skip : skip + count]
+
+
+@functools.cache
+def megabytes(count, offset):
+    a = aligned_bytes(count << 20, offset).view(np.float32)
+    a[:] = 1.5
+    return a
+
+
+def upload(mb, offset, times):
+    import jax
+
+    took = []
+    for _ in range(times):
+        start = seconds()
+        x = jax.device_put(megabytes(mb, offset))
+        x.block_until_ready()
+        took.append(seconds() - start)
+        del x
+    return float(np.median(took))
+
+
+def download(mb, times):
+    import jax
+
+    twice = jax.jit(lambda x: x * 2)
+    took = []
+    for _ in range(times):
+        x = twice(jax.device_put(megabytes(mb, 16)))
+        x.block_until_ready()
+        start = seconds()
+        np.array(x)  # a copy of one's own: on a CPU a view costs nothing and is worth nothing
+        took.append(seconds() - start)
+        del x
+    return float(np.median(took))
+
+
+# --- wide programs ---
+
+
+@functools.cache
+def wide(args, outputs):
+    import jax
+    import jax.numpy as jnp
+
+    xs = [jnp.full(4, float(i)) for i in range(args)]
+    return jax.jit(lambda *xs: [sum(xs) + i for i in range(outputs)]), xs
+
+
+def call_wide(args, outputs, calls, synchronous):
+    """Seconds per call."""
+    f, xs = wide(args, outputs)
+    start = seconds()
+    for _ in range(calls):
+        ys = f(*xs)
+        if synchronous:
+            ys[0].block_until_ready()
+    ys[0].block_until_ready()
+    return (seconds() - start) / calls
+
+
+# --- the start of a job ---
+
+
+def start_example(name):
+    import jax
+    import optax  # noqa: F401
+    import flax.linen  # noqa: F401
+
+    spans = {}
+
+    def on_event(event, duration, **_):
+        spans[event] = spans.get(event, 0) + duration
+
+    jax.monitoring.register_event_duration_secs_listener(on_event)
+    sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "examples"))
+    example = importlib.import_module(name)
+    sys.argv = [name, "--steps", "1"]
+    start = seconds()
+    jax.devices()
+    devices = seconds() - start
+    sys.stdout = sys.stderr
+    example.main()
+    sys.stdout = sys.__stdout__
+    total = seconds() - start
+    compiling = sum(t for e, t in spans.items() if "backend_compile" in e)
+    python = sum(t for e, t in spans.items() if "trac" in e or "mlir" in e)
+    print(json.dumps({"total": total, "devices": devices, "compile": compiling, "python": python,
+                      "spans": spans}))
+
+
+def pid():
+    return os.getpid()
+
+
+ACTIONS = {f.__name__: f for f in (train, chain, one_by_one, one_by_one_for, upload, download, call_wide, pid)}
+
+
+def serve():
+    for line in sys.stdin:
+        ask = json.loads(line)
+        print(json.dumps(ACTIONS[ask["do"]](*ask["with"])), flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["start"]:
+        start_example(sys.argv[2])
+    else:
+        serve()
