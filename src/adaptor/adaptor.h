@@ -104,11 +104,13 @@ struct sal_text adp_conn_facts(struct adp_conn *conn);
 /* Most the session may hold on the device. */
 uint64_t adp_conn_memory(struct adp_conn *conn);
 bool adp_conn_is_dead(struct adp_conn *conn);
+/* In a forked child: nothing can be answered any more. */
+bool adp_conn_is_forked(const struct adp_conn *conn);
 
-/* A number for a record's request; fn is called with the answer, or UNAVAILABLE. 0: out of memory. */
+/* A number for a record's request; fn is called with the answer, or UNAVAILABLE. 0: it will not be. */
 uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx);
-/* Take it back: nothing was sent. */
-void adp_request_drop(struct adp_conn *conn, uint64_t request);
+/* Take it back: nothing was sent. False if it was answered meanwhile: the daemon died. */
+bool adp_request_drop(struct adp_conn *conn, uint64_t request);
 
 /*
  * Room for a record in the submission ring; the ring is ours until adp_send. Waits for room. NULL if the
@@ -125,6 +127,8 @@ uint64_t adp_next_id(struct adp_conn *conn, uint32_t count);
  */
 void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept);
 PJRT_Error *adp_unavailable(struct adp_conn *conn);
+/* Why adp_request gave no number: the daemon is gone, or there is no memory. */
+PJRT_Error *adp_no_request(struct adp_conn *conn);
 
 /* --- the arena ------------------------------------------------------------------------------------- */
 
@@ -171,8 +175,7 @@ struct PJRT_TopologyDescription {
 
 struct PJRT_Client {
 	struct adp_conn *conn; /* owned */
-	struct sal_device_facts *facts; /* owned unless kept; points into the connection's bytes */
-	bool facts_kept; /* the plugin's attributes point into them */
+	struct sal_device_facts *facts; /* owned; points into the connection's bytes */
 	PJRT_Device device;
 	PJRT_Device *devices[1];
 	PJRT_DeviceDescription description;

@@ -56,22 +56,27 @@ PJRT_NamedValue *adp_named_values(struct sal_values values)
 
 /*
  * Attributes of the plugin live as long as the process, and are asked for without a client: they are those
- * of the first connection, which is kept for them.
+ * of the first daemon, copied.
  */
 static struct {
 	pthread_mutex_t lock;
+	void *bytes;
+	struct sal_device_facts *facts;
 	PJRT_NamedValue *values;
 	size_t count;
 } plugin = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-static void keep_attributes(PJRT_Client *client)
+static void keep_attributes(struct sal_text bytes)
 {
 	(void)pthread_mutex_lock(&plugin.lock);
-	if (!plugin.values) {
-		plugin.values = adp_named_values(client->facts->plugin_attributes);
-		plugin.count = plugin.values ? client->facts->plugin_attributes.count : 0;
-		(void)adp_conn_ref(client->conn); /* never given back: the values point into it */
-		client->facts_kept = true;
+	if (!plugin.bytes) {
+		plugin.bytes = malloc(bytes.size);
+		if (plugin.bytes)
+			memcpy(plugin.bytes, bytes.at, bytes.size);
+		if (plugin.bytes &&
+		    sal_device_facts_unpack(plugin.bytes, bytes.size, &plugin.facts, NULL) >= 0)
+			plugin.values = adp_named_values(plugin.facts->plugin_attributes);
+		plugin.count = plugin.values ? plugin.facts->plugin_attributes.count : 0;
 	}
 	(void)pthread_mutex_unlock(&plugin.lock);
 }
@@ -177,8 +182,7 @@ static void client_free(PJRT_Client *client)
 {
 	if (client->conn)
 		adp_conn_close(client->conn);
-	if (!client->facts_kept)
-		free(client->facts);
+	free(client->facts);
 	free(client->device_attributes);
 	free(client->topology_attributes);
 	free(client);
@@ -226,7 +230,7 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 		client_free(client);
 		return adp_out_of_memory();
 	}
-	keep_attributes(client);
+	keep_attributes(facts);
 	args->client = client;
 	return NULL;
 }

@@ -65,6 +65,7 @@ struct adp_conn {
 	pthread_mutex_t take_lock;
 	struct sal_ring complete;
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
+	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
 	_Atomic int pollers;
 	_Atomic uint32_t wait_ns; /* learned: how long waits take */
 	_Atomic uint32_t unpolled;
@@ -134,6 +135,11 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+bool adp_conn_is_forked(const struct adp_conn *conn)
+{
+	return conn->forked;
+}
+
 bool adp_conn_is_dead(struct adp_conn *conn)
 {
 	return atomic_load_explicit(&conn->dead, memory_order_acquire);
@@ -149,10 +155,17 @@ PJRT_Error *adp_unavailable(struct adp_conn *conn)
 
 /* --- requests -------------------------------------------------------------------------------------- */
 
+PJRT_Error *adp_no_request(struct adp_conn *conn)
+{
+	return adp_conn_is_dead(conn) ? adp_unavailable(conn) : adp_out_of_memory();
+}
+
 uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx)
 {
 	uint64_t number = 0;
 
+	if (adp_conn_is_dead(conn))
+		return 0;
 	(void)pthread_mutex_lock(&conn->request_lock);
 	if (conn->first_free == 0) {
 		uint32_t room = conn->request_room ? conn->request_room * 2 : 256, i;
@@ -200,11 +213,11 @@ static bool take_request(struct adp_conn *conn, uint64_t number, struct request 
 	return found;
 }
 
-void adp_request_drop(struct adp_conn *conn, uint64_t number)
+bool adp_request_drop(struct adp_conn *conn, uint64_t number)
 {
 	struct request unused;
 
-	(void)take_request(conn, number, &unused);
+	return take_request(conn, number, &unused);
 }
 
 static void answer(struct adp_conn *conn, uint64_t number, const struct adp_answer *a)
@@ -215,17 +228,31 @@ static void answer(struct adp_conn *conn, uint64_t number, const struct adp_answ
 		r.fn(r.ctx, a);
 }
 
+/* The number of the request in slot i; 0 if there is none, *out_end if there is no such slot. */
+static uint64_t number_of(struct adp_conn *conn, uint32_t i, bool *out_end)
+{
+	uint64_t number = 0;
+
+	(void)pthread_mutex_lock(&conn->request_lock);
+	*out_end = i >= conn->request_room;
+	if (!*out_end && conn->requests[i].fn)
+		number = (uint64_t)conn->requests[i].generation << 32 | (i + 1);
+	(void)pthread_mutex_unlock(&conn->request_lock);
+	return number;
+}
+
 static void die(struct adp_conn *conn)
 {
 	struct adp_answer gone = {
 		.code = SAL_UNAVAILABLE,
 		.text = "salus: the connection to salusd is lost",
 	};
+	bool end = false;
 	uint32_t i;
 
 	atomic_store_explicit(&conn->dead, true, memory_order_release);
-	for (i = 0; i < conn->request_room; i++)
-		answer(conn, (uint64_t)conn->requests[i].generation << 32 | (i + 1), &gone);
+	for (i = 0; !end; i++)
+		answer(conn, number_of(conn, i, &end), &gone);
 }
 
 /* --- completions ----------------------------------------------------------------------------------- */
@@ -256,31 +283,43 @@ static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 	free(text);
 }
 
-/* Take all there is; the take lock is ours. True if there was something. */
+/* One record; false if there is none, or the daemon wrote nonsense. */
+static bool take_one(struct adp_conn *conn)
+{
+	bool wake;
+	enum sal_ring_take got = sal_ring_take(&conn->complete, conn->record, &wake);
+
+	if (wake)
+		sal_doorbell_ring(conn->daemon_bell);
+	if (got == SAL_RING_EMPTY)
+		return false;
+	if (got == SAL_RING_BROKEN || !sal_complete_is_valid(conn->record)) {
+		hang_up(conn->socket);
+		return false;
+	}
+	if (conn->record->type == SAL_MSG_DONE)
+		take_done(conn, (const struct sal_msg_done *)conn->record);
+	else if (conn->record->type == SAL_MSG_REPLY)
+		take_reply(conn, (const struct sal_msg_reply *)conn->record);
+	else
+		adp_arena_free(conn->arena,
+			       &((const struct sal_msg_released *)conn->record)->place);
+	return true;
+}
+
+/*
+ * Take all there is; the take lock is ours. True if there was something. Callbacks of the host run in here:
+ * they may ask about events, which must then not poll, for that would wait for the lock they run under.
+ */
 static bool take_all(struct adp_conn *conn)
 {
-	bool any = false, wake;
+	bool any = false;
 
-	for (;;) {
-		enum sal_ring_take got = sal_ring_take(&conn->complete, conn->record, &wake);
-
-		if (wake)
-			sal_doorbell_ring(conn->daemon_bell);
-		if (got == SAL_RING_EMPTY)
-			return any;
-		if (got == SAL_RING_BROKEN || !sal_complete_is_valid(conn->record)) {
-			hang_up(conn->socket);
-			return any;
-		}
+	atomic_store_explicit(&conn->taker, pthread_self(), memory_order_relaxed);
+	while (take_one(conn))
 		any = true;
-		if (conn->record->type == SAL_MSG_DONE)
-			take_done(conn, (const struct sal_msg_done *)conn->record);
-		else if (conn->record->type == SAL_MSG_REPLY)
-			take_reply(conn, (const struct sal_msg_reply *)conn->record);
-		else
-			adp_arena_free(conn->arena,
-				       &((const struct sal_msg_released *)conn->record)->place);
-	}
+	atomic_store_explicit(&conn->taker, 0, memory_order_relaxed);
+	return any;
 }
 
 static void learn_wait(struct adp_conn *conn, uint64_t ns)
@@ -323,7 +362,8 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
 	uint64_t budget = poll_budget(conn);
 	uint64_t start, now;
 
-	if (budget == 0 || adp_conn_is_dead(conn))
+	if (budget == 0 || adp_conn_is_dead(conn) ||
+	    atomic_load_explicit(&conn->taker, memory_order_relaxed) == pthread_self())
 		return;
 	(void)atomic_fetch_add(&conn->pollers, 1);
 	sal_ring_awake(&conn->complete);
@@ -399,6 +439,8 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
 {
 	struct sal_header *header = NULL;
 
+	if (adp_conn_is_dead(conn)) /* in a forked child the lock may be held by nobody */
+		return NULL;
 	(void)pthread_mutex_lock(&conn->submit_lock);
 	while (!adp_conn_is_dead(conn)) {
 		header = sal_ring_reserve(&conn->submit, size);
@@ -454,6 +496,8 @@ int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_
 {
 	int rc = SAL_OK;
 
+	if (adp_conn_is_dead(conn))
+		return sal_err_set(err, SAL_UNAVAILABLE, "salus: the connection to salusd is lost");
 	if (adp_arena_try(conn->arena, size, out_range))
 		return SAL_OK;
 	(void)pthread_mutex_lock(&conn->grow_lock);
@@ -491,9 +535,10 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 	conn->daemon_bell = fds[1];
 	conn->bell = fds[2];
 	if (welcome.magic != SAL_WIRE_MAGIC || welcome.major != SAL_WIRE_MAJOR)
-		rc = sal_err_set(err, SAL_FAILED_PRECONDITION,
-				 "salusd speaks another protocol (%u.%u, ours is %d.%d)",
-				 welcome.major, welcome.minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
+		rc = sal_err_set(
+			err, SAL_FAILED_PRECONDITION,
+			"salusd speaks another protocol (%u.%u, ours is %d.%d): restart it, so that both are of the same version",
+			welcome.major, welcome.minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
 	else if (welcome.code != 0)
 		rc = sal_err_set(err, (enum sal_code)welcome.code, "salusd: %s", welcome.reason);
 	else if (fds[3] < 0 || welcome.fact_bytes > FACTS_MAX ||

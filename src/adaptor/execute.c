@@ -41,8 +41,6 @@ static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
 	return NULL;
 }
 
-static _Atomic uint64_t next_mark = 1;
-
 static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
 {
 	size_t i;
@@ -66,7 +64,7 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 
 	if (facts->donated_count == 0)
 		return NULL;
-	mark = atomic_fetch_add_explicit(&next_mark, 1, memory_order_relaxed);
+	mark = adp_next_id(args->executable->program->conn, 1);
 	for (i = 0; i < facts->donated_count; i++) {
 		uint32_t arg = facts->donated[i];
 
@@ -139,21 +137,35 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	return true;
 }
 
+/* Of what could be donated, how many arguments are not to be; and which, if there is somewhere to say so. */
+static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, uint32_t *out)
+{
+	const struct sal_program_facts *facts = args->executable->program->facts;
+	uint32_t n = 0;
+	size_t i;
+
+	for (i = 0; i < facts->donated_count; i++) {
+		if (facts->donated[i] >= args->num_args ||
+		    !is_kept(args->options, facts->donated[i]))
+			continue;
+		if (out)
+			out[n] = facts->donated[i];
+		n++;
+	}
+	return n;
+}
+
 static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t request,
 				uint64_t first)
 {
 	struct adp_program *p = args->executable->program;
-	const PJRT_ExecuteOptions *options = args->options;
-	size_t i, keep = 0, n = args->num_args;
+	uint32_t keep = list_kept(args, NULL);
+	size_t i, n = args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
-	uint32_t *kept;
 
-	for (i = 0; i < options->num_non_donatable_input_indices; i++)
-		keep += options->non_donatable_input_indices[i] >= 0 &&
-			options->non_donatable_input_indices[i] < (int64_t)n;
 	m = adp_reserve(p->conn, SAL_MSG_EXECUTE,
-			sal_record_size(sizeof(*m), n * sizeof(*ids) + keep * sizeof(*kept)));
+			sal_record_size(sizeof(*m), n * sizeof(*ids) + keep * sizeof(uint32_t)));
 	if (!m)
 		return adp_unavailable(p->conn);
 	m->request = request;
@@ -161,15 +173,11 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, 
 	m->first_output = first;
 	m->output_count = (uint32_t)p->facts->output_count;
 	m->arg_count = (uint32_t)n;
-	m->keep_count = (uint32_t)keep;
+	m->keep_count = keep;
 	ids = (uint64_t *)(m + 1);
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
-	kept = (uint32_t *)(ids + n);
-	for (i = 0; i < options->num_non_donatable_input_indices; i++)
-		if (options->non_donatable_input_indices[i] >= 0 &&
-		    options->non_donatable_input_indices[i] < (int64_t)n)
-			*kept++ = (uint32_t)options->non_donatable_input_indices[i];
+	(void)list_kept(args, (uint32_t *)(ids + n));
 	adp_send(p->conn, true);
 	return NULL;
 }
@@ -195,25 +203,22 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 		return adp_out_of_memory();
 	}
 	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
-	error = request ? send_execute(args, request, first) : adp_out_of_memory();
-	if (!error && args->device_complete_events) {
-		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
-		if (!args->device_complete_events[0])
-			error = adp_out_of_memory();
-		request = 0; /* it was sent: the answer will come */
-	}
+	error = request ? send_execute(args, request, first) : adp_no_request(p->conn);
 	if (error) {
-		if (request) {
-			adp_request_drop(p->conn, request);
-			adp_promise_unref(promise);
-		}
+		if (!request || adp_request_drop(p->conn, request))
+			adp_promise_unref(promise); /* the request's */
 		drop_outputs(args->output_lists[0], outputs);
 		adp_promise_unref(promise);
 		return error;
 	}
+	if (args->device_complete_events) {
+		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
+		if (!args->device_complete_events[0])
+			error = adp_out_of_memory(); /* it runs all the same */
+	}
 	donate(args);
 	adp_promise_unref(promise);
-	return NULL;
+	return error;
 }
 
 /* A bag for data of custom calls; there is none yet that could use it. */

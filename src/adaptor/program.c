@@ -59,8 +59,8 @@ static struct question *question_create(struct adp_conn *conn, uint64_t *out_req
 /* Nothing was sent. */
 static void question_drop(struct adp_conn *conn, struct question *q, uint64_t request)
 {
-	adp_request_drop(conn, request);
-	question_unref(q);
+	if (adp_request_drop(conn, request))
+		question_unref(q); /* the request's */
 	question_unref(q);
 }
 
@@ -155,7 +155,7 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 		if (q)
 			question_drop(p->conn, q, request);
 		adp_range_free(p->conn, &range);
-		return q ? adp_unavailable(p->conn) : adp_out_of_memory();
+		return q ? adp_unavailable(p->conn) : adp_no_request(p->conn);
 	}
 	m->request = request;
 	m->id = p->id;
@@ -282,7 +282,7 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 	q = question_create(conn, &request);
 	m = q ? adp_reserve(conn, SAL_MSG_COMPILE, sizeof(*m)) : NULL;
 	if (!m) {
-		error = q ? adp_unavailable(conn) : adp_out_of_memory();
+		error = q ? adp_unavailable(conn) : adp_no_request(conn);
 		if (q)
 			question_drop(conn, q, request);
 		goto out;
@@ -321,7 +321,7 @@ PJRT_Error *adp_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad
 	q = question_create(conn, &request);
 	m = q ? adp_reserve(conn, SAL_MSG_LOAD, sizeof(*m)) : NULL;
 	if (!m) {
-		error = q ? adp_unavailable(conn) : adp_out_of_memory();
+		error = q ? adp_unavailable(conn) : adp_no_request(conn);
 		if (q)
 			question_drop(conn, q, request);
 		adp_range_free(conn, &blob);
@@ -496,6 +496,9 @@ PJRT_Error *adp_Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMem
 	args->output_size_in_bytes = m->output;
 	args->alias_size_in_bytes = m->alias;
 	args->temp_size_in_bytes = m->temp;
+	if (args->struct_size <
+	    PJRT_STRUCT_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes))
+		return NULL;
 	args->host_generated_code_size_in_bytes = m->host_generated_code;
 	args->host_argument_size_in_bytes = m->host_argument;
 	args->host_output_size_in_bytes = m->host_output;

@@ -70,8 +70,17 @@ void adp_promise_unref(struct adp_promise *p)
 	free(p);
 }
 
+/* In a forked child a promise that was open stays so for ever: that is an answer, too. */
+static bool is_broken(const struct adp_promise *p)
+{
+	return p->conn && adp_conn_is_forked(p->conn) &&
+	       !atomic_load_explicit(&p->kept, memory_order_acquire);
+}
+
 PJRT_Error *adp_promise_error(struct adp_promise *p)
 {
+	if (is_broken(p))
+		return adp_unavailable(p->conn);
 	return adp_error(p->code, "%s", p->message ? p->message : sal_code_name(p->code));
 }
 
@@ -103,7 +112,7 @@ void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 
 bool adp_promise_is_kept(struct adp_promise *p)
 {
-	return atomic_load_explicit(&p->kept, memory_order_acquire);
+	return atomic_load_explicit(&p->kept, memory_order_acquire) || is_broken(p);
 }
 
 void adp_promise_poll(struct adp_promise *p)
@@ -115,6 +124,8 @@ void adp_promise_poll(struct adp_promise *p)
 int adp_promise_wait(struct adp_promise *p)
 {
 	adp_promise_poll(p);
+	if (is_broken(p))
+		return SAL_UNAVAILABLE;
 	(void)pthread_mutex_lock(&p->lock);
 	while (!adp_promise_is_kept(p))
 		(void)pthread_cond_wait(&p->changed, &p->lock);
@@ -164,6 +175,21 @@ PJRT_Error *adp_Event_Await(PJRT_Event_Await_Args *args)
 	return adp_promise_error(args->event->promise);
 }
 
+/* False if it is kept meanwhile. */
+static bool add_callback(struct adp_promise *p, struct callback *c)
+{
+	bool open;
+
+	(void)pthread_mutex_lock(&p->lock);
+	open = !adp_promise_is_kept(p);
+	if (open) {
+		*p->last = c;
+		p->last = &c->next;
+	}
+	(void)pthread_mutex_unlock(&p->lock);
+	return open;
+}
+
 PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
 {
 	/* The callback may destroy the event, and with it the last reference we know of. */
@@ -180,14 +206,7 @@ PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
 		}
 		*c = (struct callback){ args->callback, args->user_arg, NULL };
 	}
-	(void)pthread_mutex_lock(&p->lock);
-	if (c && !adp_promise_is_kept(p)) {
-		*p->last = c;
-		p->last = &c->next;
-		c = NULL;
-		(void)pthread_mutex_unlock(&p->lock);
-	} else {
-		(void)pthread_mutex_unlock(&p->lock);
+	if (!c || !add_callback(p, c)) {
 		free(c);
 		args->callback(adp_promise_error(p), args->user_arg);
 	}

@@ -92,6 +92,16 @@ static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct ho
 	return NULL;
 }
 
+static bool is_shape(const struct adp_shape *shape)
+{
+	size_t i;
+
+	for (i = 0; i < shape->rank; i++)
+		if (shape->dims[i] < 0)
+			return false;
+	return true;
+}
+
 static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 			  const struct adp_shape *shape, PJRT_Buffer **out_buffer)
 {
@@ -102,7 +112,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 	PJRT_Error *error;
 	PJRT_Buffer *b;
 
-	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX)
+	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX || !is_shape(shape))
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such array: type %d, rank %zu",
 				 (int)shape->type, shape->rank);
 	if (size > SAL_INLINE_MAX) {
@@ -144,9 +154,13 @@ PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Arg
 	};
 	struct adp_shape shape = { args->type, args->num_dims, args->dims,
 				   memory_or_default(args->client, args->memory) };
-	struct adp_promise *copied = adp_promise_create(NULL);
+	struct adp_promise *copied;
 	PJRT_Error *error;
 
+	if (args->num_byte_strides != 0 && args->num_byte_strides != args->num_dims)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu strides for %zu dimensions",
+				 args->num_byte_strides, args->num_dims);
+	copied = adp_promise_create(NULL);
 	if (!copied)
 		return adp_out_of_memory();
 	error = upload(args->client, &a, &shape, &args->buffer);
@@ -279,10 +293,10 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 	request = adp_request(conn, on_downloaded, d);
 	m = request ? adp_reserve(conn, SAL_MSG_DOWNLOAD, sizeof(*m)) : NULL;
 	if (!m) {
-		PJRT_Error *error = request ? adp_unavailable(conn) : adp_out_of_memory();
+		PJRT_Error *error = request ? adp_unavailable(conn) : adp_no_request(conn);
 
-		adp_request_drop(conn, request);
-		download_free(d);
+		if (!request || adp_request_drop(conn, request))
+			download_free(d);
 		return error;
 	}
 	m->request = request;
@@ -329,6 +343,7 @@ static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLay
 {
 	struct scatter *s;
 	int64_t stride = (int64_t)sal_type_bytes(b->type);
+	bool seen[SAL_RANK_MAX] = { false };
 	bool same = true;
 	size_t i;
 
@@ -351,10 +366,11 @@ static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLay
 	for (i = 0; i < b->rank; i++) {
 		int64_t dim = layout->tiled.minor_to_major[i];
 
-		if (dim < 0 || dim >= (int64_t)b->rank) {
+		if (dim < 0 || dim >= (int64_t)b->rank || seen[dim]) {
 			free(s);
-			return adp_error(SAL_INVALID_ARGUMENT, "salus: no such dimension");
+			return adp_error(SAL_INVALID_ARGUMENT, "salus: no such layout");
 		}
+		seen[dim] = true;
 		s->dims[dim] = b->dims[dim];
 		s->strides[dim] = stride;
 		stride *= b->dims[dim];

@@ -228,7 +228,8 @@ static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int
 	int rc;
 
 	if (refusal)
-		(void)snprintf(welcome.reason, sizeof(welcome.reason), "%s", refusal->text);
+		(void)snprintf(welcome.reason, sizeof(welcome.reason), "%.*s", SAL_REASON_BYTES - 1,
+			       refusal->text);
 	rc = sal_socket_send(c->fd, &welcome, sizeof(welcome), fds, refusal ? 0 : 4, NULL);
 	if (rc >= 0 && !refusal)
 		rc = sal_socket_send(c->fd, server->facts, server->fact_size, NULL, 0, NULL);
@@ -462,6 +463,13 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 
+/* `fake`, or `fake:` and the faults it shall have. */
+static bool is_fake(const struct svc_options *options)
+{
+	return strncmp(options->plugin_path, "fake", 4) == 0 &&
+	       (options->plugin_path[4] == '\0' || options->plugin_path[4] == ':');
+}
+
 static int open_device(struct svc_server *server, struct sal_err *err)
 {
 	struct sal_device_config cfg = {
@@ -470,8 +478,7 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 	};
 	int rc;
 
-	server->ops = strcmp(server->options.plugin_path, "fake") == 0 ? &sal_device_fake
-								       : &sal_device_pjrt;
+	server->ops = is_fake(&server->options) ? &sal_device_fake : &sal_device_pjrt;
 	rc = server->ops->open(&cfg, &server->device, err);
 	if (rc < 0)
 		return rc;
@@ -487,7 +494,7 @@ static int open_pool(struct svc_server *server, struct sal_err *err)
 {
 	struct sal_compile_config cfg = {
 		.helper_path = server->options.helper_path,
-		.plugin_path = server->options.plugin_path,
+		.plugin_path = is_fake(&server->options) ? "fake" : server->options.plugin_path,
 		.cache_dir = server->options.cache_dir,
 		.cache_bytes = server->options.cache_bytes,
 		.platform_version = server->ops->facts(server->device)->platform_version,
