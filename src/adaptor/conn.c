@@ -521,6 +521,19 @@ void adp_range_free(struct adp_conn *conn, const struct adp_range *range)
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
+/* A newer daemon's welcome is longer than ours. */
+static int skip_tail(int socket, uint32_t size, struct sal_err *err)
+{
+	char tail[4096];
+
+	if (size <= sizeof(struct sal_welcome))
+		return SAL_OK;
+	if (size - sizeof(struct sal_welcome) > sizeof(tail))
+		return sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
+	return sal_socket_receive(socket, tail, size - sizeof(struct sal_welcome), NULL, 0,
+				  HELLO_TIMEOUT_MS, err);
+}
+
 static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 {
 	struct sal_welcome welcome;
@@ -563,6 +576,8 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 		(void)close(fds[0]);
 	if (fds[3] >= 0)
 		(void)close(fds[3]);
+	if (rc >= 0)
+		rc = skip_tail(conn->socket, welcome.size, err);
 	if (rc < 0)
 		return rc;
 	conn->memory_bytes = welcome.memory_bytes;

@@ -29,9 +29,12 @@ int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);
 /* NULL if it cannot be mapped, or is not of that size. */
 void *sal_shared_map(int fd, uint64_t bytes);
 
-/* A doorbell: ring it, or wait for it with poll(2) and then quiet it. */
-int sal_doorbell_create(struct sal_err *err);
-void sal_doorbell_ring(int fd);
-void sal_doorbell_quiet(int fd);
+/*
+ * A doorbell: one end rings, the other waits for it with poll(2) and then quiets it. It is a pipe, so that
+ * each end has flags of its own: the peer cannot make ours block.
+ */
+int sal_doorbell_create(int *out_ring_fd, int *out_wait_fd, struct sal_err *err);
+void sal_doorbell_ring(int ring_fd);
+void sal_doorbell_quiet(int wait_fd);
 
 #endif

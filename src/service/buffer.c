@@ -34,15 +34,24 @@ void svc_buffer_unref(struct svc_buffer *b)
 	free(b);
 }
 
-/* Everyone who waited may go on; each holds a reference of its own. */
+/*
+ * Everyone who waited may go on; each holds a reference of its own. Going on may settle further buffers, and
+ * those more: they queue up here instead of calling each other.
+ */
 static void release_waiters(struct svc_buffer *b)
 {
+	struct svc_server *server = b->session->server;
 	struct svc_waiter *w;
 
-	while ((w = STAILQ_FIRST(&b->waiters))) {
-		STAILQ_REMOVE_HEAD(&b->waiters, link);
+	STAILQ_CONCAT(&server->ready, &b->waiters);
+	if (server->releasing)
+		return;
+	server->releasing = true;
+	while ((w = STAILQ_FIRST(&server->ready))) {
+		STAILQ_REMOVE_HEAD(&server->ready, link);
 		w->go(w);
 	}
+	server->releasing = false;
 }
 
 void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device)

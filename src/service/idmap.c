@@ -3,24 +3,27 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 void svc_idmap_init(struct svc_idmap *map)
 {
 	memset(map, 0, sizeof(*map));
+	if (getrandom(&map->secret, sizeof(map->secret), GRND_NONBLOCK) < 0)
+		map->secret = (uint64_t)(uintptr_t)map;
 }
 
 void svc_idmap_fini(struct svc_idmap *map)
 {
 	free(map->slots);
-	svc_idmap_init(map);
+	memset(map, 0, sizeof(*map));
 }
 
-/* Spreads ids that come one after the other, and those of a client that wants them to collide. */
 static size_t home_of(const struct svc_idmap *map, uint64_t id)
 {
-	id ^= id >> 31;
-	id *= UINT64_C(0x9e3779b97f4a7c15);
-	id ^= id >> 29;
+	unsigned __int128 product = (unsigned __int128)(id ^ map->secret) *
+				    (map->secret | UINT64_C(0x9e3779b97f4a7c15));
+
+	id = (uint64_t)product ^ (uint64_t)(product >> 64);
 	return (size_t)id & (map->room - 1);
 }
 
@@ -111,10 +114,12 @@ void *svc_idmap_remove(struct svc_idmap *map, uint64_t id)
 
 void *svc_idmap_pop(struct svc_idmap *map)
 {
-	size_t i;
+	while (map->count > 0) {
+		size_t i = map->pop_from & (map->room - 1);
 
-	for (i = 0; map->count > 0 && i < map->room; i++)
 		if (map->slots[i].id != 0)
 			return svc_idmap_remove(map, map->slots[i].id);
+		map->pop_from++;
+	}
 	return NULL;
 }

@@ -18,6 +18,8 @@ struct svc_idmap {
 	struct svc_idmap_slot *slots; /* owned */
 	size_t room; /* a power of two, or 0 */
 	size_t count;
+	size_t pop_from; /* nothing is before it while only pop is used */
+	uint64_t secret; /* so that a client cannot make its ids collide */
 };
 
 void svc_idmap_init(struct svc_idmap *map);

@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Programs larger than this are nonsense. */
-#define PROGRAM_MAX (UINT64_C(1) << 30)
+/* What one client may have waiting to be compiled or loaded. */
+#define JOB_BYTES_MAX (UINT64_C(512) << 20)
+#define JOBS_MAX 64
 
 /* --- uploads ------------------------------------------------------------------------------------------ */
 
@@ -215,9 +216,17 @@ static void copy_start(struct svc_waiter *w)
 static bool take_copy(struct svc_session *s, const struct sal_msg_copy *m)
 {
 	struct svc_buffer *from = svc_idmap_find(&s->buffers, m->from);
-	struct svc_buffer *to = from ? new_buffer(s, m->to, from->bytes) : NULL;
-	struct copy *c = to ? malloc(sizeof(*c)) : NULL;
+	struct svc_buffer *to = new_buffer(s, m->to, from ? from->bytes : 0);
+	struct copy *c;
 
+	if (!to)
+		return false;
+	if (!from) {
+		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
+				"copied from a buffer that does not exist");
+		return true;
+	}
+	c = malloc(sizeof(*c));
 	if (!c)
 		return false;
 	*c = (struct copy){ { .go = copy_start }, svc_buffer_ref(from), svc_buffer_ref(to) };
@@ -353,11 +362,23 @@ static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
 static void *copy_out(struct svc_session *s, const struct sal_place_in_arena *place)
 {
 	const void *at = svc_session_place(s, place);
-	void *copy = at && place->size <= PROGRAM_MAX ? malloc((size_t)place->size + 1) : NULL;
+	void *copy = at ? malloc((size_t)place->size + 1) : NULL;
 
 	if (copy)
 		memcpy(copy, at, (size_t)place->size);
 	return copy;
+}
+
+/* True if it has enough waiting already; it is told so. */
+static bool is_too_much(struct svc_session *s, uint64_t request, uint64_t bytes)
+{
+	if (bytes <= JOB_BYTES_MAX && s->job_bytes <= JOB_BYTES_MAX - bytes &&
+	    s->job_count < JOBS_MAX)
+		return false;
+	svc_outbox_reply(&s->outbox, request, SAL_RESOURCE_EXHAUSTED,
+			 "salusd: too many or too large programs of this job wait to be compiled",
+			 0);
+	return true;
 }
 
 static struct svc_job *new_job(struct svc_session *s, enum svc_job_kind kind, uint64_t request,
@@ -384,8 +405,13 @@ static void drop_job(struct svc_job *job)
 
 static bool take_compile(struct svc_session *s, const struct sal_msg_compile *m)
 {
-	struct svc_job *job = new_job(s, SVC_JOB_COMPILE, m->request, m->id);
+	struct svc_job *job;
 
+	if (!svc_session_place(s, &m->program) || !svc_session_place(s, &m->options))
+		return false;
+	if (is_too_much(s, m->request, m->program.size + m->options.size))
+		return true;
+	job = new_job(s, SVC_JOB_COMPILE, m->request, m->id);
 	if (!job)
 		return false;
 	memcpy(job->format, m->format, sizeof(job->format));
@@ -403,8 +429,13 @@ static bool take_compile(struct svc_session *s, const struct sal_msg_compile *m)
 
 static bool take_load(struct svc_session *s, const struct sal_msg_load *m)
 {
-	struct svc_job *job = new_job(s, SVC_JOB_LOAD, m->request, m->id);
+	struct svc_job *job;
 
+	if (!svc_session_place(s, &m->blob))
+		return false;
+	if (is_too_much(s, m->request, m->blob.size))
+		return true;
+	job = new_job(s, SVC_JOB_LOAD, m->request, m->id);
 	if (!job)
 		return false;
 	job->program = copy_out(s, &m->blob);
@@ -446,6 +477,8 @@ static bool take_fetch(struct svc_session *s, const struct sal_msg_fetch *m)
 		return give(s, m, p->shared->image->optimized);
 	if (m->into.size > 0 && !svc_session_place(s, &m->into))
 		return false;
+	if (is_too_much(s, m->request, 0))
+		return true;
 	job = new_job(s, SVC_JOB_SEAL, m->request, m->id);
 	if (!job)
 		return false;

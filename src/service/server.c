@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,9 @@
 #define CLIENTS_MAX 4096
 #define LINE_MAX_BYTES 65536
 #define HELPERS 2
+#define HELLO_MAX 4096
+/* A connection that says nothing for that long is closed. */
+#define HELLO_NS UINT64_C(2000000000)
 
 /* One connection. */
 struct svc_client {
@@ -35,6 +39,7 @@ struct svc_client {
 	uv_poll_t poll;
 	int fd; /* owned */
 	struct svc_session *session; /* owned reference; NULL before the hello, and for questions */
+	uint64_t open_ns;
 	size_t filled;
 	char bytes[LINE_MAX_BYTES]; /* what has come of the hello or the line */
 };
@@ -43,6 +48,12 @@ struct svc_client {
 
 static void job_free(struct svc_job *job)
 {
+	struct svc_session *s = job->session;
+
+	(void)pthread_mutex_lock(&s->server->lock);
+	s->job_count--;
+	s->job_bytes -= job->program_size + job->option_size;
+	(void)pthread_mutex_unlock(&s->server->lock);
 	sal_image_unref(job->image);
 	svc_session_unref(job->session);
 	free(job->program);
@@ -52,6 +63,8 @@ static void job_free(struct svc_job *job)
 
 void svc_server_post(struct svc_server *server, struct svc_job *take_job)
 {
+	take_job->session->job_count++;
+	take_job->session->job_bytes += take_job->program_size + take_job->option_size;
 	TAILQ_INSERT_TAIL(&server->jobs, take_job, link);
 	(void)uv_async_send(&server->job_bell);
 }
@@ -191,6 +204,7 @@ static void client_close(struct svc_client *c)
 			job_free(job);
 		}
 		(void)pthread_mutex_lock(&server->lock);
+		c->session->socket = -1;
 		svc_session_kill(c->session);
 		(void)pthread_mutex_unlock(&server->lock);
 		svc_worker_wake(server); /* others may have been granted their turn */
@@ -262,8 +276,11 @@ static bool greet(struct svc_client *c)
 		return false;
 	}
 	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
+	(void)pthread_mutex_lock(&c->server->lock);
 	c->session->pid = peer.pid;
 	c->session->uid = peer.uid;
+	c->session->socket = c->fd;
+	(void)pthread_mutex_unlock(&c->server->lock);
 	ok = send_welcome(c, NULL, fds) >= 0;
 	close_fds(fds, 4);
 	sal_log_info("session", "opened id=%" PRIu64 " name=%s pid=%d uid=%u", c->session->id,
@@ -286,6 +303,14 @@ static bool answer_question(struct svc_client *c)
 	return false; /* one question, one answer */
 }
 
+/* One that does not read what it asked for must not hold up the others. */
+static bool takes_bytes(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLOUT);
+}
+
 static bool grow(struct svc_client *c)
 {
 	struct sal_grown grown = { 0 };
@@ -301,10 +326,22 @@ static bool grow(struct svc_client *c)
 	(void)pthread_mutex_unlock(&c->server->lock);
 	if (fd < 0)
 		grown.code = err.code;
-	ok = sal_socket_send(c->fd, &grown, sizeof(grown), &fd, fd >= 0 ? 1 : 0, NULL) >= 0;
+	ok = takes_bytes(c->fd) &&
+	     sal_socket_send(c->fd, &grown, sizeof(grown), &fd, fd >= 0 ? 1 : 0, NULL) >= 0;
 	if (fd >= 0)
 		(void)close(fd);
 	return ok;
+}
+
+/* A newer client's hello is longer than ours; what we do not know of it is skipped. */
+static size_t hello_size(const struct svc_client *c)
+{
+	struct sal_hello hello;
+
+	if (c->filled < sizeof(hello))
+		return sizeof(hello);
+	memcpy(&hello, c->bytes, sizeof(hello));
+	return hello.size > sizeof(hello) && hello.size <= HELLO_MAX ? hello.size : sizeof(hello);
 }
 
 /* What has come is enough for something; false: hang up. */
@@ -314,7 +351,7 @@ static bool look_at(struct svc_client *c)
 		return c->filled < sizeof(struct sal_grow) || grow(c);
 	if (c->bytes[0] == '{')
 		return answer_question(c);
-	if (c->filled < sizeof(struct sal_hello))
+	if (c->filled < hello_size(c))
 		return true;
 	c->filled = 0;
 	return greet(c);
@@ -356,6 +393,30 @@ static uint32_t count_clients(const struct svc_server *server)
 	return n;
 }
 
+static void on_connection(uv_poll_t *poll, int status, int events);
+
+/* Runs only while there are connections that have not greeted, or could not be accepted. */
+static void on_hello_timer(uv_timer_t *timer)
+{
+	struct svc_server *server = timer->data;
+	struct svc_client *c, *next;
+	bool silent = false;
+
+	for (c = LIST_FIRST(&server->clients); c; c = next) {
+		next = LIST_NEXT(c, link);
+		if (c->session)
+			continue;
+		if (svc_now_ns() - c->open_ns > HELLO_NS)
+			client_close(c);
+		else
+			silent = true;
+	}
+	if (!uv_is_active((uv_handle_t *)&server->listener))
+		(void)uv_poll_start(&server->listener, UV_READABLE, on_connection);
+	else if (!silent)
+		(void)uv_timer_stop(timer);
+}
+
 static void on_connection(uv_poll_t *poll, int status, int events)
 {
 	struct svc_server *server = poll->data;
@@ -367,8 +428,13 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	if (status < 0)
 		return;
 	fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd < 0)
+	if (!uv_is_active((uv_handle_t *)&server->hello_timer))
+		(void)uv_timer_start(&server->hello_timer, on_hello_timer, 1000, 1000);
+	if (fd < 0) { /* no descriptors left: look again when the timer comes */
+		if (errno == EMFILE || errno == ENFILE)
+			(void)uv_poll_stop(&server->listener);
 		return;
+	}
 	c = count_clients(server) < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (!c || uv_poll_init(&server->loop, &c->poll, fd) < 0) {
 		free(c);
@@ -379,6 +445,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
 	c->server = server;
 	c->fd = fd;
+	c->open_ns = svc_now_ns();
 	c->poll.data = c;
 	LIST_INSERT_HEAD(&server->clients, c, link);
 	(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
@@ -440,13 +507,15 @@ static void on_decision(void *ctx, const struct sal_record *r, struct sal_sessio
 	struct svc_server *server = ctx;
 
 	(void)s;
-	if (r->what == SAL_GRANT)
-		STAILQ_INSERT_TAIL(&server->worker.granted, svc_execution_of(it), granted);
-	else if (r->what == SAL_WAKE_AT)
+	if (r->what == SAL_GRANT) {
+		svc_execution_of(it)->is_granted = true;
+		TAILQ_INSERT_TAIL(&server->worker.granted, svc_execution_of(it), granted);
+	} else if (r->what == SAL_WAKE_AT) {
 		server->worker.wake_ns = r->value;
-	else if (r->what == SAL_EJECT)
+	} else if (r->what == SAL_EJECT) {
 		sal_log_error("policy", "ejected: %s; fifo has taken over",
 			      sal_reason_name(r->reason));
+	}
 }
 
 static int open_engine(struct svc_server *server, struct sal_err *err)
@@ -515,6 +584,8 @@ static void watch(struct svc_server *server)
 	server->on_int.data = server;
 	(void)uv_signal_init(&server->loop, &server->on_int);
 	(void)uv_signal_start(&server->on_int, on_signal, SIGINT);
+	server->hello_timer.data = server;
+	(void)uv_timer_init(&server->loop, &server->hello_timer);
 	server->idle_timer.data = server;
 	(void)uv_timer_init(&server->loop, &server->idle_timer);
 	if (server->options.idle_exit_ns)
@@ -529,7 +600,9 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	memset(server, 0, sizeof(*server));
 	server->options = *options;
 	server->listen_fd = server->lock_fd = -1;
-	server->worker.epoll = server->worker.bell = -1;
+	server->worker.epoll = server->worker.bell = server->worker.ring_fd = -1;
+	TAILQ_INIT(&server->worker.granted);
+	STAILQ_INIT(&server->ready);
 	server->start_ns = server->idle_since_ns = svc_now_ns();
 	(void)pthread_mutex_init(&server->lock, NULL);
 	TAILQ_INIT(&server->sessions);

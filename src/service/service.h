@@ -125,9 +125,9 @@ struct svc_execution {
 	int64_t *keep; /* owned */
 	size_t arg_count, output_count, keep_count;
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
-	STAILQ_ENTRY(svc_execution) granted; /* in worker->granted */
+	TAILQ_ENTRY(svc_execution) granted; /* in worker->granted, if is_granted */
 	struct svc_execution *next_done; /* in worker->done */
-	bool started;
+	bool is_granted, started;
 	uint64_t start_ns, end_ns;
 };
 
@@ -201,7 +201,8 @@ struct svc_session {
 	uid_t uid;
 	char name[SAL_NAME_BYTES];
 	uint64_t open_ns;
-	int bell, client_bell; /* owned: ours, the client's */
+	int bell, client_bell; /* owned: ours to wait for, the client's to ring */
+	int socket; /* borrowed: its connection; -1: gone */
 	void *ring_memory; /* owned mapping */
 	struct sal_ring submit;
 	struct svc_outbox outbox;
@@ -213,6 +214,8 @@ struct svc_session {
 	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
 	struct sal_session *core; /* borrowed: engine */
 	uint64_t live_bytes, temp_bytes;
+	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
+	uint32_t job_count;
 };
 
 /* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
@@ -236,10 +239,10 @@ struct svc_worker {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
-	int epoll, bell; /* owned */
+	int epoll, bell, ring_fd; /* owned */
 	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
 	_Atomic bool sleeps;
-	STAILQ_HEAD(, svc_execution) granted;
+	TAILQ_HEAD(, svc_execution) granted;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
 	uint64_t idle_from_ns; /* nothing to do since */
 	uint64_t gap_ns; /* learned: how long nothing to do lasts */
@@ -269,6 +272,8 @@ struct svc_server {
 	TAILQ_HEAD(, svc_session) sessions; /* owned */
 	TAILQ_HEAD(, svc_shared_program) programs;
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
+	STAILQ_HEAD(, svc_waiter) ready; /* waiters that may go on; see buffer.c */
+	bool releasing;
 	struct svc_worker worker;
 	uint64_t start_ns;
 
@@ -277,7 +282,7 @@ struct svc_server {
 	uv_poll_t listener;
 	uv_async_t job_bell;
 	uv_signal_t on_term, on_int;
-	uv_timer_t idle_timer;
+	uv_timer_t idle_timer, hello_timer;
 	int listen_fd, lock_fd; /* owned */
 	struct sal_compile_pool *pool; /* owned */
 	LIST_HEAD(, svc_client) clients; /* owned: connections */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -55,7 +56,7 @@ int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segmen
 
 	while (rounded < bytes && rounded < UINT64_C(1) << 62)
 		rounded *= 2;
-	if (s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded ||
+	if (s->dead || s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded ||
 	    rounded > s->server->options.arena_bytes - s->segment_bytes)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 				   "the session's shared memory has reached its limit");
@@ -98,22 +99,16 @@ static int open_rings(struct svc_session *s, int fds[4], struct sal_err *err)
 	s->ring_memory = sal_shared_map(fds[0], 2 * span);
 	if (!s->ring_memory)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
-	rc = sal_doorbell_create(err);
+	/* Of each bell the client gets the other end; neither end can be reached through the other. */
+	rc = sal_doorbell_create(&fds[1], &s->bell, err);
+	if (rc >= 0)
+		rc = sal_doorbell_create(&s->client_bell, &fds[2], err);
 	if (rc < 0)
 		return rc;
-	s->bell = rc;
-	rc = sal_doorbell_create(err);
-	if (rc < 0)
-		return rc;
-	s->client_bell = rc;
 	sal_ring_init(&s->submit, s->ring_memory, SVC_RING_BYTES);
 	svc_outbox_init(&s->outbox, (char *)s->ring_memory + span, s->client_bell);
 	/* The worker sleeps until told otherwise. */
 	(void)sal_ring_sleep(&s->submit);
-	fds[1] = dup(s->bell);
-	fds[2] = dup(s->client_bell);
-	if (fds[1] < 0 || fds[2] < 0)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "too many open files");
 	return SAL_OK;
 }
 
@@ -137,6 +132,16 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 	return rc;
 }
 
+/* Names end up in logs and on terminals. */
+static void copy_name(char *to, const char *from)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < SAL_NAME_BYTES && from[i]; i++)
+		to[i] = (unsigned char)from[i] < ' ' || from[i] == 0x7f ? '?' : from[i];
+	to[i] = '\0';
+}
+
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		       struct svc_session **out_session, int fds[4], struct sal_err *err)
 {
@@ -151,9 +156,9 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	atomic_init(&s->refs, 1);
 	s->server = server;
-	s->bell = s->client_bell = -1;
+	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
-	memcpy(s->name, hello->name, sizeof(s->name));
+	copy_name(s->name, hello->name);
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);
 	svc_idmap_init(&s->programs);
@@ -191,6 +196,8 @@ static void drop_executions(struct svc_session *s)
 		if (x->started)
 			continue;
 		TAILQ_REMOVE(&s->executions, x, link);
+		if (x->is_granted)
+			TAILQ_REMOVE(&s->server->worker.granted, x, granted);
 		for (i = 0; i < x->output_count; i++)
 			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
 		svc_execution_free(x);
@@ -216,7 +223,10 @@ void svc_session_kill(struct svc_session *s)
 		svc_program_unref(server, p->shared);
 		free(p);
 	}
-	close_fd(&s->bell); /* leaves the worker's epoll set */
+	close_fd(&s->bell); /* the last of its kind: it leaves the worker's epoll set */
+	if (s->socket >= 0)
+		(void)shutdown(s->socket,
+			       SHUT_RDWR); /* a client that broke the rules learns of it */
 	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);
 	svc_session_unref(s);
 }

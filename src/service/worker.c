@@ -42,7 +42,7 @@ void svc_worker_wake(struct svc_server *server)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&w->sleeps, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&w->sleeps, false, memory_order_relaxed))
-		sal_doorbell_ring(w->bell);
+		sal_doorbell_ring(w->ring_fd);
 }
 
 void svc_worker_push_done(struct svc_server *server, struct svc_execution *x)
@@ -113,8 +113,9 @@ static bool start_granted(struct svc_server *server)
 	struct svc_execution *x;
 	bool any = false;
 
-	while ((x = STAILQ_FIRST(&server->worker.granted))) {
-		STAILQ_REMOVE_HEAD(&server->worker.granted, granted);
+	while ((x = TAILQ_FIRST(&server->worker.granted))) {
+		TAILQ_REMOVE(&server->worker.granted, x, granted);
+		x->is_granted = false;
 		svc_execution_start(x);
 		any = true;
 	}
@@ -208,7 +209,7 @@ static bool may_sleep(struct svc_server *server)
 	atomic_thread_fence(memory_order_seq_cst); /* see svc_worker_wake */
 	TAILQ_FOREACH(s, &server->sessions, link)
 		quiet = sal_ring_sleep(&s->submit) && quiet;
-	return quiet && !atomic_load(&w->done) && STAILQ_EMPTY(&w->granted) &&
+	return quiet && !atomic_load(&w->done) && TAILQ_EMPTY(&w->granted) &&
 	       !atomic_load(&w->stop);
 }
 
@@ -303,13 +304,14 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err)
 	sigset_t all, before;
 	int rc;
 
-	STAILQ_INIT(&w->granted);
 	w->gap_ns = 4 * POLL_MOST_NS;
 	w->record = aligned_alloc(64, SAL_RECORD_MAX);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	w->bell = sal_doorbell_create(err);
-	if (!w->record || w->epoll < 0 || w->bell < 0)
+	if (!w->record || w->epoll < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory or open files");
+	rc = sal_doorbell_create(&w->ring_fd, &w->bell, err);
+	if (rc < 0)
+		return rc;
 	rc = svc_worker_watch(server, w->bell, err);
 	if (rc < 0)
 		return rc;
@@ -329,14 +331,16 @@ void svc_worker_stop(struct svc_server *server)
 
 	if (w->started) {
 		atomic_store(&w->stop, true);
-		sal_doorbell_ring(w->bell);
+		sal_doorbell_ring(w->ring_fd);
 		(void)pthread_join(w->thread, NULL);
 		(void)take_done(server);
 	}
 	free(w->record);
 	w->record = NULL;
-	if (w->epoll > 0)
+	if (w->epoll >= 0)
 		(void)close(w->epoll);
-	if (w->bell > 0)
+	if (w->bell >= 0)
 		(void)close(w->bell);
+	if (w->ring_fd >= 0)
+		(void)close(w->ring_fd);
 }
