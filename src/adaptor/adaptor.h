@@ -17,6 +17,7 @@
  *     execute.c     running one
  *     buffer.c      PJRT_Buffer
  *     transfer.c    uploads and downloads
+ *     host.c        the address of a buffer's bytes in this process
  *     layouts.c     the Layouts extension
  */
 #ifndef SAL_ADAPTOR_ADAPTOR_H
@@ -126,6 +127,8 @@ uint64_t adp_next_id(struct adp_conn *conn, uint32_t count);
  * switches when the answer is near; gives up quickly when it is not.
  */
 void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept);
+void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns);
+uint64_t adp_now_ns(void);
 PJRT_Error *adp_unavailable(struct adp_conn *conn);
 /* Why adp_request gave no number: the daemon is gone, or there is no memory. */
 PJRT_Error *adp_no_request(struct adp_conn *conn);
@@ -194,12 +197,16 @@ struct PJRT_Buffer {
 	PJRT_Buffer_Type type;
 	size_t rank;
 	int64_t *dims; /* points behind the struct */
-	int64_t *minor_to_major; /* likewise */
+	int64_t *minor_to_major; /* likewise: the order in which the device keeps them */
 	uint64_t bytes; /* on the device */
 	PJRT_Memory *memory;
 	struct adp_promise *ready; /* owned */
 	_Atomic uint64_t mark; /* of the last Execute that donates it */
 	_Atomic bool deleted;
+	pthread_mutex_t host_lock;
+	void *host; /* owned; its bytes in this process, once somebody asked where they are */
+	struct adp_range range; /* where, if in the arena */
+	_Atomic int pins; /* those who use them */
 };
 
 /* The immutable description, shared by the executable and loaded executable objects. */
@@ -217,6 +224,7 @@ struct adp_program {
 	const char **kinds; /* owned */
 	size_t *kind_sizes; /* owned */
 	pthread_mutex_t layout_lock;
+	int64_t *minor_to_major; /* owned; of all outputs, as dims */
 	void **layouts; /* owned; made when asked for, see layouts.c */
 	_Atomic bool deleted;
 };
@@ -238,6 +246,7 @@ struct adp_shape {
 	size_t rank;
 	const int64_t *dims;
 	PJRT_Memory *memory;
+	const int64_t *minor_to_major; /* NULL: row-major */
 };
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
 			       struct adp_promise *take_ready);
@@ -342,7 +351,19 @@ ADP_FUNCTION(Client_CreateUninitializedBuffer);
 ADP_FUNCTION(Buffer_ToHostBuffer);
 ADP_FUNCTION(Buffer_CopyRawToHost);
 
+/* host.c */
+ADP_FUNCTION(Buffer_UnsafePointer);
+ADP_FUNCTION(Buffer_IncreaseExternalReferenceCount);
+ADP_FUNCTION(Buffer_DecreaseExternalReferenceCount);
+ADP_FUNCTION(Buffer_OpaqueDeviceMemoryDataPointer);
+/* Waits for the bytes of b, in the device's order, at dst; range is dst's, if it is in the arena. */
+PJRT_Error *adp_download_into(PJRT_Buffer *b, void *dst, const struct adp_range *range);
+void adp_host_free(PJRT_Buffer *buffer);
+bool adp_is_host_platform(const PJRT_Client *client);
+
 /* layouts.c */
+/* Fills in the order of dimensions that a serialised layout names; false if it names none. */
+bool adp_layout_parse(struct sal_text text, size_t rank, int64_t *out_minor_to_major);
 extern PJRT_Extension_Base *const adp_extensions;
 
 #endif

@@ -15,10 +15,6 @@
 		return adp_error(SAL_UNIMPLEMENTED, "salus: PJRT_" #name " is not implemented"); \
 	}
 
-ADP_MISSING(Buffer_UnsafePointer)
-ADP_MISSING(Buffer_IncreaseExternalReferenceCount)
-ADP_MISSING(Buffer_DecreaseExternalReferenceCount)
-ADP_MISSING(Buffer_OpaqueDeviceMemoryDataPointer)
 ADP_MISSING(CopyToDeviceStream_Destroy)
 ADP_MISSING(CopyToDeviceStream_AddChunk)
 ADP_MISSING(CopyToDeviceStream_TotalBytes)
@@ -122,10 +118,10 @@ static const PJRT_Api api = {
 	HAVE(Buffer_ToHostBuffer),
 	HAVE(Buffer_IsOnCpu),
 	HAVE(Buffer_ReadyEvent),
-	MISS(Buffer_UnsafePointer),
-	MISS(Buffer_IncreaseExternalReferenceCount),
-	MISS(Buffer_DecreaseExternalReferenceCount),
-	MISS(Buffer_OpaqueDeviceMemoryDataPointer),
+	HAVE(Buffer_UnsafePointer),
+	HAVE(Buffer_IncreaseExternalReferenceCount),
+	HAVE(Buffer_DecreaseExternalReferenceCount),
+	HAVE(Buffer_OpaqueDeviceMemoryDataPointer),
 	MISS(CopyToDeviceStream_Destroy),
 	MISS(CopyToDeviceStream_AddChunk),
 	MISS(CopyToDeviceStream_TotalBytes),

@@ -70,9 +70,11 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 		.memory = shape->memory,
 		.ready = take_ready,
 	};
+	(void)pthread_mutex_init(&b->host_lock, NULL);
 	for (i = 0; i < shape->rank; i++) {
 		b->dims[i] = shape->dims[i];
-		b->minor_to_major[i] = (int64_t)(shape->rank - 1 - i);
+		b->minor_to_major[i] = shape->minor_to_major ? shape->minor_to_major[i]
+							     : (int64_t)(shape->rank - 1 - i);
 	}
 	live = atomic_fetch_add(&client->live_bytes, (int64_t)b->bytes) + (int64_t)b->bytes;
 	peak = atomic_load(&client->peak_bytes);
@@ -110,6 +112,8 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 		return NULL;
 	delete_buffer(args->buffer);
 	adp_promise_unref(args->buffer->ready);
+	adp_host_free(args->buffer);
+	(void)pthread_mutex_destroy(&args->buffer->host_lock);
 	free(args->buffer);
 	return NULL;
 }
@@ -182,10 +186,10 @@ PJRT_Error *adp_Buffer_Memory(PJRT_Buffer_Memory_Args *args)
 	return NULL;
 }
 
-/* The bytes are in another process: whoever wants them asks for a copy. */
+/* Of a CPU the bytes can be had in this process, see host.c: JAX then makes arrays of them in place. */
 PJRT_Error *adp_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args *args)
 {
-	args->is_on_cpu = false;
+	args->is_on_cpu = adp_is_host_platform(args->buffer->client);
 	return NULL;
 }
 
@@ -198,7 +202,8 @@ PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer **out)
 {
 	struct adp_conn *conn = from->client->conn;
-	struct adp_shape shape = { from->type, from->rank, from->dims, memory };
+	struct adp_shape shape = { from->type, from->rank, from->dims, memory,
+				   from->minor_to_major };
 	struct sal_msg_copy *m;
 	PJRT_Buffer *to;
 

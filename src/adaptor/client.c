@@ -98,25 +98,26 @@ PJRT_Error *adp_Plugin_Attributes(PJRT_Plugin_Attributes_Args *args)
 
 /* --- create ----------------------------------------------------------------------------------------- */
 
-/* Thousandths of a decimal number; not by strtod, whose point may be a comma here. */
+/* Thousandths of a decimal number, 0 if it is none; not by strtod, whose point may be a comma here. */
 static uint32_t read_weight(const char *text)
 {
 	uint64_t milli = 0;
 	int digits = -1; /* behind the point; -1: before it */
 
-	for (; *text && milli < UINT32_MAX && digits < 3; text++) {
+	for (; *text && milli < UINT32_MAX; text++) {
 		if (*text == '.' && digits < 0) {
 			digits = 0;
 			continue;
 		}
 		if (*text < '0' || *text > '9')
 			break;
-		milli = milli * 10 + (uint64_t)(*text - '0');
-		digits += digits >= 0;
+		if (digits < 3)
+			milli = milli * 10 + (uint64_t)(*text - '0');
+		digits += digits >= 0 && digits < 3;
 	}
 	for (digits = digits < 0 ? 0 : digits; digits < 3 && milli < UINT32_MAX; digits++)
 		milli *= 10;
-	return milli > 0 && milli < UINT32_MAX ? (uint32_t)milli : 1000;
+	return *text == '\0' && milli < UINT32_MAX ? (uint32_t)milli : 0;
 }
 
 /* What the environment says of the job; nonsense is an error, not a guess. */
@@ -139,10 +140,20 @@ static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 	};
 	(void)snprintf(hello->name, sizeof(hello->name), "%s",
 		       name && *name ? name : program_invocation_short_name);
-	if (weight && *weight)
+	if (weight && *weight) {
 		hello->weight_milli = read_weight(weight);
-	if (priority && *priority)
-		hello->priority = (uint32_t)strtoul(priority, NULL, 10);
+		if (hello->weight_milli == 0)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "SALUS_WEIGHT is \"%s\"",
+					   weight);
+	}
+	if (priority && *priority) {
+		char *end;
+
+		hello->priority = (uint32_t)strtoul(priority, &end, 10);
+		if (*end || *priority < '0' || *priority > '9')
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "SALUS_PRIORITY is \"%s\"",
+					   priority);
+	}
 	if (total && *total)
 		rc = sal_duration_parse(total, &hello->total_ns, err);
 	if (rc >= 0 && memory && *memory) {
@@ -212,7 +223,8 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 				 "salus: SALUS_SOCKET is not set. Start the job with "
 				 "`salus run -- ...`, or set it to the socket of a running salusd");
 	if (fill_hello(&hello, &err) < 0)
-		return adp_error(err.code, "salus: SALUS_MEMORY or SALUS_TIME: %s", err.text);
+		return adp_error(err.code, "salus: what the environment says of the job: %s",
+				 err.text);
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return adp_out_of_memory();

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,11 +32,10 @@
 #define GROW_TIMEOUT_MS 10000
 #define FACTS_MAX (16u << 20)
 
-/* Polling pays while answers come within this; what was learned is tried again now and then. */
+/* Polling pays while answers come within this. */
 #define POLL_MOST_NS 200000u
 #define POLL_LEAST_NS 20000u
-#define POLL_RETRY 64
-/* After records came, more will: the reader naps instead of making the daemon ring for each. */
+/* While answers are owed, the reader naps instead of making the daemon ring for each. */
 #define NAP_NS 50000
 
 struct request {
@@ -68,7 +68,7 @@ struct adp_conn {
 	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
 	_Atomic int pollers;
 	_Atomic uint32_t wait_ns; /* learned: how long waits take */
-	_Atomic uint32_t unpolled;
+	_Atomic int32_t owed; /* answers that are yet to come */
 
 	pthread_mutex_t request_lock;
 	struct request *requests; /* owned */
@@ -127,7 +127,7 @@ static void hang_up(int fd)
 	(void)shutdown(fd, SHUT_RDWR);
 }
 
-static uint64_t now_ns(void)
+uint64_t adp_now_ns(void)
 {
 	struct timespec t;
 
@@ -186,6 +186,7 @@ uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx)
 		conn->first_free = r->next_free;
 		r->fn = fn;
 		r->ctx = ctx;
+		(void)atomic_fetch_add_explicit(&conn->owed, 1, memory_order_relaxed);
 	}
 	(void)pthread_mutex_unlock(&conn->request_lock);
 	return number;
@@ -204,6 +205,7 @@ static bool take_request(struct adp_conn *conn, uint64_t number, struct request 
 		if (r->fn && r->generation == number >> 32) {
 			*out = *r;
 			r->fn = NULL;
+			(void)atomic_fetch_sub_explicit(&conn->owed, 1, memory_order_relaxed);
 			r->next_free = conn->first_free;
 			conn->first_free = index;
 			found = true;
@@ -322,7 +324,8 @@ static bool take_all(struct adp_conn *conn)
 	return any;
 }
 
-static void learn_wait(struct adp_conn *conn, uint64_t ns)
+/* How long somebody waited, whether by polling or asleep. */
+void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
 {
 	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
 	uint32_t now = ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : (uint32_t)ns;
@@ -336,12 +339,8 @@ static uint64_t poll_budget(struct adp_conn *conn)
 	uint32_t wait = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
 	uint64_t budget = wait + wait / 2;
 
-	if (wait > POLL_MOST_NS) {
-		if (atomic_fetch_add_explicit(&conn->unpolled, 1, memory_order_relaxed) %
-		    POLL_RETRY)
-			return 0;
-		return POLL_MOST_NS;
-	}
+	if (wait > POLL_MOST_NS)
+		return 0;
 	if (budget < POLL_LEAST_NS)
 		return POLL_LEAST_NS;
 	return budget < POLL_MOST_NS ? budget : POLL_MOST_NS;
@@ -367,7 +366,7 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
 		return;
 	(void)atomic_fetch_add(&conn->pollers, 1);
 	sal_ring_awake(&conn->complete);
-	start = now_ns();
+	start = adp_now_ns();
 	do {
 		bool any = false;
 
@@ -377,11 +376,11 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
 		}
 		if (!any)
 			(void)sched_yield();
-		now = now_ns();
+		now = adp_now_ns();
 	} while (!atomic_load_explicit(kept, memory_order_acquire) && now - start < budget &&
 		 !adp_conn_is_dead(conn));
-	learn_wait(conn, atomic_load_explicit(kept, memory_order_acquire) ? now - start
-									  : 4 * POLL_MOST_NS);
+	if (atomic_load_explicit(kept, memory_order_acquire))
+		adp_conn_learn_wait(conn, now - start);
 	end_poll(conn);
 }
 
@@ -396,19 +395,21 @@ static void *read_completions(void *arg)
 {
 	struct adp_conn *conn = arg;
 
+	(void)prctl(PR_SET_TIMERSLACK, 1); /* of this thread alone: naps as short as they say */
 	for (;;) {
 		struct pollfd ends[2] = {
 			{ .fd = conn->bell, .events = POLLIN },
 			{ .fd = conn->socket, .events = POLLRDHUP },
 		};
-		bool any, sleeps;
+		bool any, naps, sleeps;
 
 		(void)pthread_mutex_lock(&conn->take_lock);
 		any = take_all(conn);
-		sleeps = !any &&
+		naps = any && atomic_load(&conn->owed) > 0;
+		sleeps = !naps &&
 			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
 		(void)pthread_mutex_unlock(&conn->take_lock);
-		if (any) {
+		if (naps) {
 			nap();
 			continue;
 		}

@@ -120,13 +120,15 @@ static void drop_outputs(PJRT_Buffer **outputs, size_t count)
 static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promise *promise,
 			 PJRT_Buffer **outputs)
 {
+	const int64_t *order = p->minor_to_major;
 	size_t i;
 
 	for (i = 0; i < p->facts->output_count; i++) {
 		const struct sal_output_facts *o = &p->facts->outputs[i];
 		struct adp_shape shape = { (PJRT_Buffer_Type)o->type, o->rank, o->dims,
-					   adp_memory_of_kind(p->client, o->memory_kind) };
+					   adp_memory_of_kind(p->client, o->memory_kind), order };
 
+		order += o->rank;
 		outputs[i] =
 			adp_buffer_create(p->client, first + i, &shape, adp_promise_ref(promise));
 		if (!outputs[i]) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layouts - the Layouts extension: everything is dense and row-major, or as the compiler said.
+ * layouts - the Layouts extension: dense, in the order of dimensions that the compiler chose.
  *
  * The extension's header is in no wheel, so its ABI is declared here under names of our own: a base, then the
  * functions in this order. A layout is handed out as an object; its bytes are XLA's text for it.
@@ -95,8 +95,8 @@ static unsigned sub_byte_bits(PJRT_Buffer_Type type)
 	}
 }
 
-/* Row-major, as XLA writes a layout: {1,0}, with E(4) for elements of four bits. */
-static struct layout *row_major(PJRT_Buffer_Type type, size_t rank)
+/* As XLA writes a layout: {1,0}, with E(4) for elements of four bits. order NULL: row-major. */
+static struct layout *write_layout(PJRT_Buffer_Type type, size_t rank, const int64_t *order)
 {
 	size_t room = rank * 4 + 16, n = 0, i;
 	struct layout *l = calloc(1, sizeof(*l) + room);
@@ -104,13 +104,39 @@ static struct layout *row_major(PJRT_Buffer_Type type, size_t rank)
 	if (!l)
 		return NULL;
 	l->bytes[n++] = '{';
-	for (i = rank; i-- > 0;)
-		n += (size_t)snprintf(l->bytes + n, room - n, i ? "%zu," : "%zu", i);
+	for (i = 0; i < rank; i++)
+		n += (size_t)snprintf(l->bytes + n, room - n, i ? ",%d" : "%d",
+				      order ? (int)order[i] : (int)(rank - 1 - i));
 	if (sub_byte_bits(type))
 		n += (size_t)snprintf(l->bytes + n, room - n, ":E(%u)", sub_byte_bits(type));
 	l->bytes[n++] = '}';
 	l->size = n;
 	return l;
+}
+
+bool adp_layout_parse(struct sal_text text, size_t rank, int64_t *out_minor_to_major)
+{
+	bool seen[SAL_RANK_MAX] = { false };
+	size_t at = 1, i;
+
+	if (text.size < 2 || text.at[0] != '{' || rank > SAL_RANK_MAX)
+		return false;
+	for (i = 0; i < rank; i++) {
+		size_t dim = 0, digits = 0;
+
+		for (; at < text.size && text.at[at] >= '0' && text.at[at] <= '9' && digits < 3;
+		     at++) {
+			dim = dim * 10 + (size_t)(text.at[at] - '0');
+			digits++;
+		}
+		if (digits == 0 || dim >= rank || seen[dim] || at >= text.size)
+			return false;
+		seen[dim] = true;
+		out_minor_to_major[i] = (int64_t)dim;
+		if (i + 1 < rank && text.at[at++] != ',')
+			return false;
+	}
+	return text.at[at] == '}' || text.at[at] == ':';
 }
 
 static PJRT_Error *layouts_destroy(struct destroy_args *args)
@@ -136,19 +162,20 @@ static PJRT_Error *layouts_serialize(struct serialize_args *args)
 
 static PJRT_Error *layouts_client_default(struct client_default_args *args)
 {
-	args->layout = row_major(args->type, args->rank);
+	args->layout = write_layout(args->type, args->rank, NULL);
 	return args->layout ? NULL : adp_out_of_memory();
 }
 
 static PJRT_Error *layouts_of_buffer(struct buffer_args *args)
 {
-	args->layout = row_major(args->buffer->type, args->buffer->rank);
+	args->layout =
+		write_layout(args->buffer->type, args->buffer->rank, args->buffer->minor_to_major);
 	return args->layout ? NULL : adp_out_of_memory();
 }
 
 static PJRT_Error *layouts_topology_default(struct topology_default_args *args)
 {
-	args->layout = row_major(args->type, args->rank);
+	args->layout = write_layout(args->type, args->rank, NULL);
 	return args->layout ? NULL : adp_out_of_memory();
 }
 
@@ -158,7 +185,7 @@ static struct layout *of_output(const struct sal_output_facts *o)
 	struct layout *l;
 
 	if (o->layout.size == 0)
-		return row_major((PJRT_Buffer_Type)o->type, o->rank);
+		return write_layout((PJRT_Buffer_Type)o->type, o->rank, NULL);
 	l = calloc(1, sizeof(*l) + o->layout.size);
 	if (l) {
 		l->size = o->layout.size;

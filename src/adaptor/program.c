@@ -129,6 +129,7 @@ static void program_unref(struct adp_program *p)
 	free(p->costs);
 	free(p->types);
 	free(p->dims);
+	free(p->minor_to_major);
 	free(p->ranks);
 	free(p->kinds);
 	free(p->kind_sizes);
@@ -188,8 +189,10 @@ static bool fill_lists(struct adp_program *p)
 	p->kinds = calloc(n + 1, sizeof(*p->kinds));
 	p->kind_sizes = calloc(n + 1, sizeof(*p->kind_sizes));
 	p->dims = calloc(dims + 1, sizeof(*p->dims));
+	p->minor_to_major = calloc(dims + 1, sizeof(*p->minor_to_major));
 	p->costs = adp_named_values(f->costs);
-	if (!p->types || !p->ranks || !p->kinds || !p->kind_sizes || !p->dims || !p->costs)
+	if (!p->types || !p->ranks || !p->kinds || !p->kind_sizes || !p->dims ||
+	    !p->minor_to_major || !p->costs)
 		return false;
 	for (i = 0, dims = 0; i < n; i++) {
 		const struct sal_output_facts *o = &f->outputs[i];
@@ -198,6 +201,9 @@ static bool fill_lists(struct adp_program *p)
 		p->ranks[i] = o->rank;
 		p->kinds[i] = o->memory_kind.at;
 		p->kind_sizes[i] = o->memory_kind.size;
+		if (!adp_layout_parse(o->layout, o->rank, p->minor_to_major + dims))
+			for (k = 0; k < o->rank; k++)
+				p->minor_to_major[dims + k] = (int64_t)(o->rank - 1 - k);
 		for (k = 0; k < o->rank; k++)
 			p->dims[dims++] = o->dims[k];
 	}

@@ -24,6 +24,7 @@ struct adp_promise {
 	struct adp_conn *conn; /* owned reference, or NULL */
 	int code;
 	char *message; /* owned; NULL: none */
+	_Atomic uint64_t waited_from_ns; /* somebody polled in vain and waits; 0: nobody */
 	struct callback *first, **last;
 };
 
@@ -87,6 +88,7 @@ PJRT_Error *adp_promise_error(struct adp_promise *p)
 void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 {
 	struct callback *c;
+	uint64_t from_ns;
 
 	(void)pthread_mutex_lock(&p->lock);
 	if (atomic_load_explicit(&p->kept, memory_order_relaxed)) {
@@ -96,11 +98,14 @@ void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 	p->code = code;
 	p->message = code && message ? strdup(message) : NULL;
 	atomic_store_explicit(&p->kept, true, memory_order_release);
+	from_ns = atomic_load_explicit(&p->waited_from_ns, memory_order_relaxed);
 	c = p->first;
 	p->first = NULL;
 	p->last = &p->first;
 	(void)pthread_cond_broadcast(&p->changed);
 	(void)pthread_mutex_unlock(&p->lock);
+	if (from_ns && p->conn)
+		adp_conn_learn_wait(p->conn, adp_now_ns() - from_ns);
 	while (c) {
 		struct callback *next = c->next;
 
@@ -117,8 +122,14 @@ bool adp_promise_is_kept(struct adp_promise *p)
 
 void adp_promise_poll(struct adp_promise *p)
 {
-	if (p->conn && !adp_promise_is_kept(p))
-		adp_conn_poll_for(p->conn, &p->kept);
+	uint64_t from_ns;
+
+	if (!p->conn || adp_promise_is_kept(p))
+		return;
+	from_ns = adp_now_ns();
+	adp_conn_poll_for(p->conn, &p->kept);
+	if (!adp_promise_is_kept(p))
+		atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
 }
 
 int adp_promise_wait(struct adp_promise *p)

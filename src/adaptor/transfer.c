@@ -153,7 +153,7 @@ PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Arg
 		.strides = args->num_byte_strides ? args->byte_strides : NULL,
 	};
 	struct adp_shape shape = { args->type, args->num_dims, args->dims,
-				   memory_or_default(args->client, args->memory) };
+				   memory_or_default(args->client, args->memory), NULL };
 	struct adp_promise *copied;
 	PJRT_Error *error;
 
@@ -193,6 +193,7 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 							 memory)
 				? args->memory
 				: NULL),
+		NULL,
 	};
 	PJRT_Error *error = upload(args->client, &a, &shape, &args->buffer);
 
@@ -213,7 +214,7 @@ PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitialized
 		.strides = still,
 	};
 	struct adp_shape shape = { args->shape_element_type, args->shape_num_dims, args->shape_dims,
-				   memory_or_default(args->client, args->memory) };
+				   memory_or_default(args->client, args->memory), NULL };
 
 	return upload(args->client, &a, &shape, &args->buffer);
 }
@@ -226,31 +227,32 @@ struct download {
 	struct adp_range range;
 	char *dst; /* the caller's, valid until the promise is kept */
 	uint64_t skip, size;
+	bool in_place; /* the range is the caller's, and dst: nothing to copy, nothing to free */
 	struct scatter *scatter; /* owned; NULL: dst is dense and row-major */
 };
 
-/* How dst lies, if not row-major: strides in bytes for each dimension. */
+/* From the device's order of dimensions to the host's: strides in bytes, for each dimension. */
 struct scatter {
 	size_t rank, element;
-	int64_t dims[SAL_RANK_MAX], strides[SAL_RANK_MAX];
+	int64_t dims[SAL_RANK_MAX], from[SAL_RANK_MAX], to[SAL_RANK_MAX];
 };
 
-static const char *scatter_out(const struct scatter *s, size_t d, const char *from, char *to)
+static void scatter_out(const struct scatter *s, size_t d, const char *from, char *to)
 {
 	int64_t i;
 
 	if (d == s->rank) {
 		memcpy(to, from, s->element);
-		return from + s->element;
+		return;
 	}
 	for (i = 0; i < s->dims[d]; i++)
-		from = scatter_out(s, d + 1, from, to + i * s->strides[d]);
-	return from;
+		scatter_out(s, d + 1, from + i * s->from[d], to + i * s->to[d]);
 }
 
 static void download_free(struct download *d)
 {
-	adp_range_free(d->conn, &d->range);
+	if (!d->in_place)
+		adp_range_free(d->conn, &d->range);
 	adp_promise_unref(d->promise);
 	adp_conn_unref(d->conn);
 	free(d->scatter);
@@ -268,9 +270,9 @@ static void on_downloaded(void *ctx, const struct adp_answer *answer)
 		code = SAL_DATA_LOSS;
 		text = "salus: salusd sent too few bytes";
 	}
-	if (code == 0 && d->size > 0) {
+	if (code == 0 && d->size > 0 && !d->in_place) {
 		if (d->scatter)
-			(void)scatter_out(d->scatter, 0, from, d->dst);
+			scatter_out(d->scatter, 0, from, d->dst);
 		else
 			memcpy(d->dst, from + d->skip, (size_t)d->size);
 	}
@@ -286,7 +288,8 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 	struct sal_msg_download *m;
 	uint64_t request;
 
-	if (whole > SAL_INLINE_MAX && adp_range_alloc(conn, whole, &d->range, &err) < 0) {
+	if (whole > SAL_INLINE_MAX && !d->in_place &&
+	    adp_range_alloc(conn, whole, &d->range, &err) < 0) {
 		download_free(d);
 		return adp_error_from(&err);
 	}
@@ -337,43 +340,56 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 	return error;
 }
 
-/* NULL: row-major. Only layouts without tiles can be asked for. */
+/* Strides of a dense array whose dimensions lie in that order; false if it is none. */
+static bool fill_strides(const PJRT_Buffer *b, const int64_t *minor_to_major, int64_t *out)
+{
+	bool seen[SAL_RANK_MAX] = { false };
+	int64_t stride = (int64_t)sal_type_bytes(b->type);
+	size_t i;
+
+	for (i = 0; i < b->rank; i++) {
+		int64_t dim = minor_to_major[i];
+
+		if (dim < 0 || dim >= (int64_t)b->rank || seen[dim])
+			return false;
+		seen[dim] = true;
+		out[dim] = stride;
+		stride *= b->dims[dim];
+	}
+	return true;
+}
+
+/* How to reorder what comes; *out NULL: not at all. Only layouts without tiles can be asked for. */
 static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLayout *layout,
 			       struct scatter **out)
 {
+	int64_t row_major[SAL_RANK_MAX];
+	const int64_t *order = row_major;
 	struct scatter *s;
-	int64_t stride = (int64_t)sal_type_bytes(b->type);
-	bool seen[SAL_RANK_MAX] = { false };
-	bool same = true;
 	size_t i;
 
 	*out = NULL;
-	if (!layout)
-		return NULL;
-	if (layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled || layout->tiled.num_tiles != 0 ||
-	    layout->tiled.minor_to_major_size != b->rank)
-		return adp_error(SAL_UNIMPLEMENTED,
-				 "salus: PJRT_Buffer_ToHostBuffer with a strided or tiled layout");
 	for (i = 0; i < b->rank; i++)
-		same = same && layout->tiled.minor_to_major[i] == (int64_t)(b->rank - 1 - i);
-	if (same)
+		row_major[i] = (int64_t)(b->rank - 1 - i);
+	if (layout) {
+		if (layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled ||
+		    layout->tiled.num_tiles != 0 || layout->tiled.minor_to_major_size != b->rank)
+			return adp_error(SAL_UNIMPLEMENTED,
+					 "salus: PJRT_Buffer_ToHostBuffer with a "
+					 "strided or tiled layout");
+		order = layout->tiled.minor_to_major;
+	}
+	if (memcmp(order, b->minor_to_major, b->rank * sizeof(*order)) == 0)
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return adp_out_of_memory();
 	s->rank = b->rank;
 	s->element = sal_type_bytes(b->type);
-	for (i = 0; i < b->rank; i++) {
-		int64_t dim = layout->tiled.minor_to_major[i];
-
-		if (dim < 0 || dim >= (int64_t)b->rank || seen[dim]) {
-			free(s);
-			return adp_error(SAL_INVALID_ARGUMENT, "salus: no such layout");
-		}
-		seen[dim] = true;
-		s->dims[dim] = b->dims[dim];
-		s->strides[dim] = stride;
-		stride *= b->dims[dim];
+	memcpy(s->dims, b->dims, b->rank * sizeof(*s->dims));
+	if (!fill_strides(b, b->minor_to_major, s->from) || !fill_strides(b, order, s->to)) {
+		free(s);
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such layout");
 	}
 	*out = s;
 	return NULL;
@@ -417,4 +433,21 @@ PJRT_Error *adp_Buffer_CopyRawToHost(PJRT_Buffer_CopyRawToHost_Args *args)
 		return adp_error(SAL_UNIMPLEMENTED,
 				 "salus: PJRT_Buffer_CopyRawToHost of a type smaller than a byte");
 	return download(b, &what, whole, &args->event);
+}
+
+PJRT_Error *adp_download_into(PJRT_Buffer *b, void *dst, const struct adp_range *range)
+{
+	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
+	struct download what = { .dst = dst, .size = size, .in_place = range != NULL };
+	PJRT_Event *event = NULL;
+	PJRT_Error *error;
+
+	if (range)
+		what.range = *range;
+	error = download(b, &what, size, &event);
+	if (error)
+		return error;
+	error = adp_Event_Await(&(PJRT_Event_Await_Args){ .event = event });
+	(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = event });
+	return error;
 }

@@ -91,7 +91,8 @@ struct sal_device_ops {
 	int (*upload)(struct sal_stream *s, const struct sal_array *array, const void *data,
 		      enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
 		      struct sal_buffer **out_buffer, struct sal_err *err);
-	/* Bytes of the host's form of the buffer must be `size`. Waits for the buffer by itself. */
+	/* Bytes of the host's form of the buffer must be `size`; they come in the device's order of
+	 * dimensions (see sal_output_facts.layout). Waits for the buffer by itself. */
 	int (*download)(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 			struct sal_err *err);
 	/* Copy within the stream. */

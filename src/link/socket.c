@@ -142,7 +142,7 @@ int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_cou
 			return sal_err_set(err, SAL_UNAVAILABLE,
 					   n == 0 ? "the other side hung up" : "no answer");
 		}
-		taken += take_fds(&message, fds + taken, fd_count - taken);
+		taken += take_fds(&message, fds ? fds + taken : NULL, fd_count - taken);
 		at += n;
 		size -= (size_t)n;
 	}
@@ -181,8 +181,8 @@ int sal_doorbell_create(int *out_ring_fd, int *out_wait_fd, struct sal_err *err)
 	int ends[2];
 
 	*out_ring_fd = *out_wait_fd = -1;
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "socketpair: %s", strerror(errno));
 	*out_wait_fd = ends[0];
 	*out_ring_fd = ends[1];
 	return SAL_OK;
@@ -191,7 +191,7 @@ int sal_doorbell_create(int *out_ring_fd, int *out_wait_fd, struct sal_err *err)
 void sal_doorbell_ring(int ring_fd)
 {
 	/* EAGAIN: it is ringing already. */
-	if (write(ring_fd, "!", 1) < 0)
+	if (send(ring_fd, "!", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 		return;
 }
 
@@ -199,6 +199,6 @@ void sal_doorbell_quiet(int wait_fd)
 {
 	char rings[256];
 
-	while (read(wait_fd, rings, sizeof(rings)) == sizeof(rings))
+	while (recv(wait_fd, rings, sizeof(rings), MSG_DONTWAIT) == sizeof(rings))
 		;
 }

@@ -30,8 +30,9 @@ int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);
 void *sal_shared_map(int fd, uint64_t bytes);
 
 /*
- * A doorbell: one end rings, the other waits for it with poll(2) and then quiets it. It is a pipe, so that
- * each end has flags of its own: the peer cannot make ours block.
+ * A doorbell: one end rings, the other waits for it with poll(2) and then quiets it. It is a pair of
+ * sockets: each end has flags of its own, so the peer cannot make ours block, and ringing for somebody who is
+ * gone raises no signal.
  */
 int sal_doorbell_create(int *out_ring_fd, int *out_wait_fd, struct sal_err *err);
 void sal_doorbell_ring(int ring_fd);

@@ -120,6 +120,7 @@ void svc_execution_start(struct svc_execution *x)
 	size_t i;
 
 	x->started = true;
+	x->session->server->running++;
 	x->start_ns = svc_now_ns();
 	if (failed) {
 		fail(x, failed->code ? failed->code : SAL_INTERNAL,

@@ -29,6 +29,7 @@
 #define LINE_MAX_BYTES 65536
 #define HELPERS 2
 #define HELLO_MAX 4096
+#define LAST_WAIT_NS UINT64_C(2000000000)
 /* A connection that says nothing for that long is closed. */
 #define HELLO_NS UINT64_C(2000000000)
 
@@ -363,7 +364,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 	size_t want = c->session	   ? sizeof(struct sal_grow)
 		      : c->filled == 0	   ? 1
 		      : c->bytes[0] == '{' ? sizeof(c->bytes)
-					   : sizeof(struct sal_hello);
+					   : hello_size(c);
 	ssize_t n;
 
 	if (status < 0 || (events & UV_DISCONNECT && !(events & UV_READABLE))) {
@@ -637,12 +638,36 @@ static void close_handle(uv_handle_t *handle, void *unused)
 		uv_close(handle, NULL);
 }
 
+/* Iterations cannot be interrupted; those that run when we stop have a moment to end. */
+static bool wait_for_device(struct svc_server *server)
+{
+	uint64_t until = svc_now_ns() + LAST_WAIT_NS;
+	bool busy = true;
+
+	while (busy && server->engine && server->worker.started) {
+		(void)pthread_mutex_lock(&server->lock);
+		busy = server->running > 0;
+		(void)pthread_mutex_unlock(&server->lock);
+		if (busy && svc_now_ns() > until)
+			return false;
+		if (busy)
+			(void)usleep(1000);
+	}
+	return true;
+}
+
 void svc_server_close(struct svc_server *server)
 {
 	struct svc_client *c;
 
 	while ((c = LIST_FIRST(&server->clients)))
 		client_close(c);
+	if (!wait_for_device(server)) {
+		/* The vendor may still use what we would free: leave it to the kernel. */
+		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
+		(void)unlink(server->options.socket_path);
+		_exit(0);
+	}
 	on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
 	if (server->pool)
 		sal_compile_pool_close(server->pool);

@@ -254,8 +254,8 @@ void svc_worker_stop(struct svc_server *server);
 /* Something changed that it should look at. Any thread. */
 void svc_worker_wake(struct svc_server *server);
 void svc_worker_push_done(struct svc_server *server, struct svc_execution *x);
-/* Wake when that bell rings. */
-int svc_worker_watch(struct svc_server *server, int bell, struct sal_err *err);
+/* Wake when that bell rings; 0 is the worker's own. */
+int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err);
 
 /* --- the server --------------------------------------------------------------------------------------- */
 
@@ -275,6 +275,7 @@ struct svc_server {
 	STAILQ_HEAD(, svc_waiter) ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
 	struct svc_worker worker;
+	uint32_t running; /* executions that started and are not accounted for */
 	uint64_t start_ns;
 
 	/* main thread only */

@@ -126,7 +126,11 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
 	if (rc >= 0) {
 		s->id = s->core->id;
-		TAILQ_INSERT_TAIL(&server->sessions, s, link);
+		rc = svc_worker_watch(server, s->bell, s->id, err);
+		if (rc < 0)
+			sal_engine_close(server->engine, svc_now_ns(), s->core);
+		else
+			TAILQ_INSERT_TAIL(&server->sessions, s, link);
 	}
 	(void)pthread_mutex_unlock(&server->lock);
 	return rc;
@@ -169,10 +173,8 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		rc = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
 	if (rc >= 0) {
 		fds[3] = rc;
-		rc = svc_worker_watch(server, s->bell, err);
-	}
-	if (rc >= 0)
 		rc = join_engine(s, hello, err);
+	}
 	if (rc < 0) {
 		int i;
 

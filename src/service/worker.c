@@ -25,6 +25,7 @@
 #define POLL_MOST_NS 100000u
 /* Records of one client before others get their turn. */
 #define RECORDS_AT_ONCE 64
+#define BELLS_AT_ONCE 16
 
 uint64_t svc_now_ns(void)
 {
@@ -57,9 +58,10 @@ void svc_worker_push_done(struct svc_server *server, struct svc_execution *x)
 	svc_worker_wake(server);
 }
 
-int svc_worker_watch(struct svc_server *server, int bell, struct sal_err *err)
+int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data = { .fd = bell } };
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
+				     .data = { .u64 = session_id } };
 
 	if (epoll_ctl(server->worker.epoll, EPOLL_CTL_ADD, bell, &event) < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "epoll: %s", strerror(errno));
@@ -78,6 +80,7 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	struct svc_session *s = x->session;
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
 
+	server->running--;
 	learn(x->program, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
@@ -231,13 +234,32 @@ static int until_wake_ms(const struct svc_worker *w)
 	return w->wake_ns <= now ? 0 : (int)((w->wake_ns - now + 999999) / 1000000);
 }
 
-static void wait_for_bells(struct svc_server *server, int timeout_ms)
+static int bell_of(struct svc_server *server, uint64_t session_id)
 {
-	struct epoll_event rung[16];
-	int i, n = epoll_wait(server->worker.epoll, rung, 16, timeout_ms);
+	struct svc_session *s;
 
-	for (i = 0; i < n; i++)
-		sal_doorbell_quiet(rung[i].data.fd);
+	if (session_id == 0)
+		return server->worker.bell;
+	TAILQ_FOREACH(s, &server->sessions, link)
+		if (s->id == session_id)
+			return s->bell;
+	return -1;
+}
+
+/* By the session's id, not its descriptor: that may be another's by now. */
+static void quiet_bells(struct svc_server *server, const struct epoll_event *rung, int count)
+{
+	int i;
+
+	for (i = 0; i < count; i++) {
+		int bell = bell_of(server, rung[i].data.u64);
+
+		if (bell < 0)
+			continue;
+		sal_doorbell_quiet(bell);
+		if (rung[i].events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) /* nobody can ring it */
+			(void)epoll_ctl(server->worker.epoll, EPOLL_CTL_DEL, bell, NULL);
+	}
 }
 
 /* Nothing to do: poll or sleep. The lock is ours, before and after. */
@@ -245,8 +267,9 @@ static void rest(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
 	uint64_t now = svc_now_ns();
+	struct epoll_event rung[BELLS_AT_ONCE];
 	bool sleeps;
-	int timeout_ms;
+	int timeout_ms, n = 0;
 
 	if (w->idle_from_ns == 0)
 		w->idle_from_ns = now;
@@ -260,8 +283,9 @@ static void rest(struct svc_server *server)
 	timeout_ms = until_wake_ms(w);
 	(void)pthread_mutex_unlock(&server->lock);
 	if (sleeps)
-		wait_for_bells(server, timeout_ms);
+		n = epoll_wait(w->epoll, rung, BELLS_AT_ONCE, timeout_ms);
 	(void)pthread_mutex_lock(&server->lock);
+	quiet_bells(server, rung, n);
 	awake(server);
 }
 
@@ -312,7 +336,7 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err)
 	rc = sal_doorbell_create(&w->ring_fd, &w->bell, err);
 	if (rc < 0)
 		return rc;
-	rc = svc_worker_watch(server, w->bell, err);
+	rc = svc_worker_watch(server, w->bell, 0, err);
 	if (rc < 0)
 		return rc;
 	(void)sigfillset(&all);

@@ -3,9 +3,12 @@
 #include "device/pjrt/vendor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* More dimensions than XLA's own literals have; layouts of that many fit on the stack. */
 #define MAX_RANK 64
+/* Downloads up to this are copied by the caller. */
+#define SMALL_DOWNLOAD 65536
 
 int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err)
 {
@@ -76,6 +79,60 @@ fail:
 	return rc;
 }
 
+/* The buffer's bytes, if they are there already and this process can read them; NULL otherwise. */
+static const void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
+{
+	bool is_ready = false;
+
+	VENDOR_ARGS(d, PJRT_Buffer_IsOnCpu_Args, where, .buffer = buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_ReadyEvent_Args, get, .buffer = buffer);
+	VENDOR_ARGS(d, PJRT_Event_IsReady_Args, ask, .event = NULL);
+	VENDOR_ARGS(d, PJRT_Event_Error_Args, failed, .event = NULL);
+	VENDOR_ARGS(d, PJRT_Event_Destroy_Args, end, .event = NULL);
+	VENDOR_ARGS(d, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, pointer, .buffer = buffer);
+
+	if (sal_vendor_check(d, d->api->PJRT_Buffer_IsOnCpu(&where.args), NULL) < 0 ||
+	    !where.args.is_on_cpu ||
+	    sal_vendor_check(d, d->api->PJRT_Buffer_ReadyEvent(&get.args), NULL) < 0)
+		return NULL;
+	ask.args.event = failed.args.event = end.args.event = get.args.event;
+	if (sal_vendor_check(d, d->api->PJRT_Event_IsReady(&ask.args), NULL) >= 0 &&
+	    ask.args.is_ready)
+		is_ready = sal_vendor_check(d, d->api->PJRT_Event_Error(&failed.args), NULL) >= 0;
+	sal_vendor_drop(d, d->api->PJRT_Event_Destroy(&end.args));
+	if (!is_ready ||
+	    sal_vendor_check(d, d->api->PJRT_Buffer_OpaqueDeviceMemoryDataPointer(&pointer.args),
+			     NULL) < 0)
+		return NULL;
+	return pointer.args.device_memory_ptr;
+}
+
+/* Waking a thread of the vendor's for a few bytes costs ten times the copy. */
+static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
+{
+	const struct sal_device *d = b->stream->device;
+	const void *bytes;
+
+	VENDOR_ARGS(d, PJRT_Buffer_IncreaseExternalReferenceCount_Args, hold, .buffer = b->buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_DecreaseExternalReferenceCount_Args, let_go,
+		    .buffer = b->buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device, .buffer = b->buffer);
+
+	if (size == 0 || size > SMALL_DOWNLOAD || !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
+	    sal_vendor_check(d, d->api->PJRT_Buffer_OnDeviceSizeInBytes(&on_device.args), NULL) <
+		    0 ||
+	    on_device.args.on_device_size_in_bytes !=
+		    size || /* types below a byte are packed there */
+	    sal_vendor_check(d, d->api->PJRT_Buffer_IncreaseExternalReferenceCount(&hold.args),
+			     NULL) < 0)
+		return false;
+	bytes = peek(d, b->buffer);
+	if (bytes)
+		memcpy(dst, bytes, size);
+	sal_vendor_drop(d, d->api->PJRT_Buffer_DecreaseExternalReferenceCount(&let_go.args));
+	return bytes != NULL;
+}
+
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 		      struct sal_err *err)
 {
@@ -83,29 +140,17 @@ int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	char nothing;
 	int rc;
 
-	/* Without a host layout, a plugin gives what the device has, which may be transposed or tiled. */
-	int64_t minor_to_major[MAX_RANK];
-	VENDOR_ARGS(d, PJRT_Buffer_Dimensions_Args, shape, .buffer = b->buffer);
-	VENDOR_ARGS(d, PJRT_Buffer_MemoryLayout, layout,
-		    .type = PJRT_Buffer_MemoryLayout_Type_Tiled,
-		    .tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE });
-	VENDOR_ARGS(d, PJRT_Buffer_ToHostBuffer_Args, get, .src = b->buffer,
-		    .host_layout = &layout.args, .dst_size = size);
+	/* Without a host layout the bytes come in the device's order of dimensions, from every plugin. */
+	VENDOR_ARGS(d, PJRT_Buffer_ToHostBuffer_Args, get, .src = b->buffer, .dst_size = size);
 
 	if (size != b->host_bytes)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a buffer of %llu bytes does not fill %zu",
 				   (unsigned long long)b->host_bytes, size);
-	rc = sal_vendor_check(d, d->api->PJRT_Buffer_Dimensions(&shape.args), err);
-	if (rc < 0)
-		return rc;
-	if (shape.args.num_dims > MAX_RANK)
-		return sal_err_set(err, SAL_INTERNAL, "a buffer has %zu dimensions",
-				   shape.args.num_dims);
-	for (size_t i = 0; i < shape.args.num_dims; i++)
-		minor_to_major[i] = (int64_t)(shape.args.num_dims - 1 - i);
-	layout.args.tiled.minor_to_major = minor_to_major;
-	layout.args.tiled.minor_to_major_size = shape.args.num_dims;
+	if (copy_at_once(b, dst, size)) {
+		done(ctx, 0, NULL);
+		return SAL_OK;
+	}
 	/* Without an address it would be a question for the size. */
 	get.args.dst = dst ? dst : &nothing;
 	rc = sal_vendor_check(d, d->api->PJRT_Buffer_ToHostBuffer(&get.args), err);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * host - the address of a buffer's bytes in this process.
+ *
+ * On a CPU a framework may ask where a buffer lies, and use the bytes in place: numpy views, dlpack, the buffer
+ * protocol. Ours lie in the daemon; but buffers never change, so a copy in the arena is as good. It is made
+ * when it is first asked for, which waits, and lives as long as the buffer.
+ */
+#include "adaptor/adaptor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool adp_is_host_platform(const PJRT_Client *client)
+{
+	struct sal_text name = client->facts->platform_name;
+
+	return name.size == 3 && memcmp(name.at, "cpu", 3) == 0;
+}
+
+void adp_host_free(PJRT_Buffer *b)
+{
+	if (b->range.at)
+		adp_range_free(b->client->conn, &b->range);
+	else
+		free(b->host);
+}
+
+/* Room for the bytes: in the arena, where they need no second copy, or, if few, here. */
+static PJRT_Error *make_room(PJRT_Buffer *b, uint64_t size)
+{
+	struct sal_err err = { 0 };
+
+	if (size > SAL_INLINE_MAX) {
+		if (adp_range_alloc(b->client->conn, size, &b->range, &err) < 0)
+			return adp_error_from(&err);
+		b->host = b->range.at;
+	} else {
+		b->host = aligned_alloc(64, (size_t)(size + 64) / 64 * 64);
+	}
+	return b->host ? NULL : adp_out_of_memory();
+}
+
+static PJRT_Error *fetch_bytes(PJRT_Buffer *b)
+{
+	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
+	PJRT_Error *error;
+
+	if (size != b->bytes)
+		return adp_error(
+			SAL_UNIMPLEMENTED,
+			"salus: the address of a buffer whose elements are smaller than a byte");
+	error = make_room(b, size);
+	if (!error)
+		error = adp_download_into(b, b->host, b->range.at ? &b->range : NULL);
+	if (error) {
+		adp_host_free(b);
+		b->host = NULL;
+		b->range.at = NULL;
+	}
+	return error;
+}
+
+static PJRT_Error *find_bytes(PJRT_Buffer *b, void **out)
+{
+	PJRT_Error *error = NULL;
+
+	if (!adp_is_host_platform(b->client))
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: the device's memory has no address here");
+	(void)pthread_mutex_lock(&b->host_lock);
+	if (!b->host)
+		error = fetch_bytes(b);
+	*out = b->host;
+	(void)pthread_mutex_unlock(&b->host_lock);
+	return error;
+}
+
+PJRT_Error *adp_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args *args)
+{
+	void *bytes = NULL;
+	PJRT_Error *error = find_bytes(args->buffer, &bytes);
+
+	args->buffer_pointer = (uintptr_t)bytes;
+	return error;
+}
+
+PJRT_Error *
+adp_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args)
+{
+	return find_bytes(args->buffer, &args->device_memory_ptr);
+}
+
+PJRT_Error *
+adp_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args *args)
+{
+	if (atomic_load(&args->buffer->deleted) && !args->buffer->host)
+		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	(void)atomic_fetch_add(&args->buffer->pins, 1);
+	return NULL;
+}
+
+PJRT_Error *
+adp_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args *args)
+{
+	int before = atomic_load(&args->buffer->pins);
+
+	while (before > 0)
+		if (atomic_compare_exchange_weak(&args->buffer->pins, &before, before - 1))
+			return NULL;
+	return adp_error(SAL_INVALID_ARGUMENT, "salus: nobody refers to the buffer");
+}
