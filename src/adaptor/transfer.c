@@ -285,6 +285,7 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 {
 	struct adp_conn *conn = d->conn;
 	struct sal_err err = { 0 };
+	struct sal_place_in_arena place;
 	struct sal_msg_download *m;
 	uint64_t request;
 
@@ -293,7 +294,8 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 		download_free(d);
 		return adp_error_from(&err);
 	}
-	request = adp_request(conn, on_downloaded, d);
+	place = d->range.at ? d->range.place : (struct sal_place_in_arena){ 0 };
+	request = adp_request(conn, on_downloaded, d); /* from here on d may be gone at any time */
 	m = request ? adp_reserve(conn, SAL_MSG_DOWNLOAD, sizeof(*m)) : NULL;
 	if (!m) {
 		PJRT_Error *error = request ? adp_unavailable(conn) : adp_no_request(conn);
@@ -305,8 +307,7 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 	m->request = request;
 	m->id = b->id;
 	m->size = whole;
-	if (d->range.at)
-		m->into = d->range.place;
+	m->into = place;
 	adp_send(conn, true);
 	return NULL;
 }

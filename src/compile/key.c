@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compile/key.h"
 
+#include <stdbool.h>
+
 #include <sodium.h>
 
+#include "compile/proto.h"
 #include "wire/pack.h"
 
 /* Changes when the layout of what is hashed does. */
-#define KEY_DOMAIN "salus program 1"
+#define KEY_DOMAIN "salus program 2"
 
 /* Length first, so that no two lists of texts hash the same bytes. */
 static void add(crypto_generichash_state *state, struct sal_text text)
@@ -20,6 +23,53 @@ static void add(crypto_generichash_state *state, struct sal_text text)
 	(void)crypto_generichash_update(state, (const unsigned char *)text.at, text.size);
 }
 
+/* Maps in CompileOptionsProto (level 0), its build options (1) and their debug options (2). */
+static bool is_map(int level, uint32_t number)
+{
+	return (level == 0 && number == 7) || (level == 2 && (number == 357 || number == 500));
+}
+
+static bool is_message(int level, const struct sal_proto_field *f)
+{
+	return level < 2 && f->number == 3 && f->type == SAL_PROTO_BYTES;
+}
+
+/* An entry of a map: what it adds does not depend on its place. */
+static void add_entry(uint64_t sum[4], const struct sal_proto_field *f)
+{
+	uint64_t hash[4];
+	int i;
+
+	(void)crypto_generichash((unsigned char *)hash, sizeof(hash),
+				 (const unsigned char *)f->whole.at, f->whole.size, NULL, 0);
+	for (i = 0; i < 4; i++)
+		sum[i] += hash[i];
+}
+
+/*
+ * Options, field by field. Entries of maps are written in any order, even by the same process for the same
+ * options; everything else counts as it stands.
+ */
+// NOLINTNEXTLINE(misc-no-recursion): three levels
+static void add_options(crypto_generichash_state *state, struct sal_text rest, int level)
+{
+	struct sal_proto_field f;
+	uint64_t sum[4] = { 0 };
+
+	while (sal_proto_next(&rest, &f) > 0) {
+		if (is_map(level, f.number)) {
+			add_entry(sum, &f);
+		} else if (is_message(level, &f)) {
+			add(state, (struct sal_text){ "message", 7 });
+			add_options(state, f.bytes, level + 1);
+		} else {
+			add(state, f.whole);
+		}
+	}
+	add(state, rest); /* what is no field */
+	add(state, (struct sal_text){ (const char *)sum, sizeof(sum) });
+}
+
 void sal_program_key(const struct sal_compile_source *source, struct sal_text platform_version,
 		     uint8_t out_key[SAL_PROGRAM_KEY_BYTES])
 {
@@ -29,7 +79,7 @@ void sal_program_key(const struct sal_compile_source *source, struct sal_text pl
 	add(&state, (struct sal_text){ KEY_DOMAIN, sizeof(KEY_DOMAIN) - 1 });
 	add(&state, source->format);
 	add(&state, source->program);
-	add(&state, source->options);
+	add_options(&state, source->options, 0);
 	add(&state, platform_version);
 	(void)crypto_generichash_final(&state, out_key, SAL_PROGRAM_KEY_BYTES);
 }

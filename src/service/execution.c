@@ -122,6 +122,10 @@ void svc_execution_start(struct svc_execution *x)
 	x->started = true;
 	x->session->server->running++;
 	x->start_ns = svc_now_ns();
+	if (x->session->dead) {
+		fail(x, SAL_CANCELLED, "the session has ended");
+		return;
+	}
 	if (failed) {
 		fail(x, failed->code ? failed->code : SAL_INTERNAL,
 		     failed->text ? failed->text : "an argument was never computed");

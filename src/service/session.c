@@ -195,11 +195,9 @@ static void drop_executions(struct svc_session *s)
 
 	for (x = TAILQ_FIRST(&s->executions); x; x = next) {
 		next = TAILQ_NEXT(x, link);
-		if (x->started)
+		if (x->started || x->is_granted) /* the engine waits for its end */
 			continue;
 		TAILQ_REMOVE(&s->executions, x, link);
-		if (x->is_granted)
-			TAILQ_REMOVE(&s->server->worker.granted, x, granted);
 		for (i = 0; i < x->output_count; i++)
 			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
 		svc_execution_free(x);
