@@ -22,8 +22,9 @@ test: all ## run every test
 check: setup ## format, lint, layers, both compilers, sanitizers
 	@tools/check
 
-bench: all ## measure
+bench: all ## measure: the core's decisions, and the bridge beside the same jobs in-process
 	@build/bin/salus-bench-core
+	@bench/bridge
 
 install: all ## install into PREFIX (/usr/local)
 	@cmake --install build --prefix '$(PREFIX)'

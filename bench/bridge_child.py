@@ -3,9 +3,10 @@
 
 Without arguments: a JAX process that does what the lines on its standard input ask for (JSON: a function's name and
 its arguments) and prints what that took. Which device it computes on, and through what, the environment decides.
-With `start EXAMPLE`: run one example of examples/ for two steps and print what of that was what.
+With `start EXAMPLE`: run one of examples/ to the end of its first step and print what of that was what.
 """
 
+import contextlib
 import functools
 import importlib
 import json
@@ -189,6 +190,21 @@ def call_wide(args, outputs, calls, synchronous):
 # --- the start of a job ---
 
 
+class FirstStep(Exception):
+    pass
+
+
+class Listener:
+    """Standard output of an example; it prints the loss of its first step when that is done."""
+
+    def write(self, text):
+        if text.startswith("step "):
+            raise FirstStep
+
+    def flush(self):
+        pass
+
+
 def start_example(name):
     import jax
     import optax  # noqa: F401
@@ -202,14 +218,15 @@ def start_example(name):
     jax.monitoring.register_event_duration_secs_listener(on_event)
     sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "examples"))
     example = importlib.import_module(name)
-    sys.argv = [name, "--steps", "1"]
+    sys.argv = [name]
     start = seconds()
     jax.devices()
     devices = seconds() - start
-    sys.stdout = sys.stderr
-    example.main()
-    sys.stdout = sys.__stdout__
-    total = seconds() - start
+    try:
+        with contextlib.redirect_stdout(Listener()):
+            example.main()
+    except FirstStep:
+        total = seconds() - start
     compiling = sum(t for e, t in spans.items() if "backend_compile" in e)
     python = sum(t for e, t in spans.items() if "trac" in e or "mlir" in e)
     print(json.dumps({"total": total, "devices": devices, "compile": compiling, "python": python,

@@ -103,21 +103,21 @@ static void get(struct end *e)
 static int open_ends(struct end *a, struct end *b)
 {
 	size_t span = sal_ring_span(RING_BYTES);
-	char *memory = mmap(NULL, 2 * span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int bells[2] = { sal_doorbell_create(NULL), sal_doorbell_create(NULL) };
+	char *memory =
+		mmap(NULL, 2 * span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	memset(a, 0, sizeof(*a));
 	memset(b, 0, sizeof(*b));
 	a->record = aligned_alloc(64, SAL_RECORD_MAX);
 	b->record = aligned_alloc(64, SAL_RECORD_MAX);
-	if (memory == MAP_FAILED || bells[0] < 0 || bells[1] < 0 || !a->record || !b->record)
+	if (memory == MAP_FAILED || !a->record || !b->record ||
+	    sal_doorbell_create(&a->out_bell, &b->in_bell, NULL) < 0 ||
+	    sal_doorbell_create(&b->out_bell, &a->in_bell, NULL) < 0)
 		return -1;
 	sal_ring_init(&a->out, memory, RING_BYTES);
 	sal_ring_init(&b->in, memory, RING_BYTES);
 	sal_ring_init(&b->out, memory + span, RING_BYTES);
 	sal_ring_init(&a->in, memory + span, RING_BYTES);
-	a->out_bell = b->in_bell = bells[0];
-	b->out_bell = a->in_bell = bells[1];
 	return 0;
 }
 
@@ -126,6 +126,8 @@ static void close_ends(struct end *a, struct end *b)
 	(void)munmap(a->out.shared, 2 * sal_ring_span(RING_BYTES));
 	(void)close(a->out_bell);
 	(void)close(a->in_bell);
+	(void)close(b->out_bell);
+	(void)close(b->in_bell);
 	free(a->record);
 	free(b->record);
 }
@@ -324,9 +326,29 @@ static void wait_for(_Atomic bool *flag)
 		(void)sched_yield();
 }
 
-/* One iteration: until the call is back, and until its result is there. */
-static int run_once(struct plugin *p, uint64_t *out_call_ns, uint64_t *out_ready_ns,
-		    struct sal_err *err)
+/* What one iteration took: until the call was back, its result was there, and had been fetched. */
+struct times {
+	uint64_t call_ns, ready_ns, fetch_ns;
+	bool fetches;
+};
+
+static int fetch(struct plugin *p, struct sal_buffer *b, uint64_t *out_ns, struct sal_err *err)
+{
+	struct outcome o = { .done = false, .uses = 1 };
+	float data[8];
+	uint64_t t0 = now_ns();
+	int rc = p->ops->download(b, data, sizeof(data), on_done, &o, err);
+
+	if (rc < 0)
+		return rc;
+	wait_for(&o.done);
+	*out_ns = o.at_ns - t0;
+	while (atomic_load(&o.uses) > 0)
+		(void)sched_yield();
+	return SAL_OK;
+}
+
+static int run_once(struct plugin *p, struct times *out, struct sal_err *err)
 {
 	struct sal_buffer *output = NULL;
 	struct outcome o = { .done = false, .uses = 2 };
@@ -343,37 +365,41 @@ static int run_once(struct plugin *p, uint64_t *out_call_ns, uint64_t *out_ready
 
 	if (rc < 0)
 		return rc;
-	*out_call_ns = now_ns() - t0;
+	out->call_ns = now_ns() - t0;
 	rc = p->ops->when_ready(output, on_done, &o, err);
 	if (rc < 0)
 		return rc;
 	wait_for(&o.done);
-	*out_ready_ns = o.at_ns - t0;
+	out->ready_ns = o.at_ns - t0;
 	while (atomic_load(&o.uses) > 0)
 		(void)sched_yield();
+	rc = out->fetches ? fetch(p, output, &out->fetch_ns, err) : SAL_OK;
 	p->ops->free_buffer(output);
-	return SAL_OK;
+	return rc;
 }
 
+/* Iterations without a fetch and then with one: it would change the rhythm. */
 static int measure_plugin(struct plugin *p, struct sal_err *err)
 {
-	static uint32_t calls[ROUNDS];
-	size_t i, count = ROUNDS / 2;
-	uint64_t call_ns = 0, ready_ns = 0;
+	static struct times all[ROUNDS];
+	size_t i, count = ROUNDS / 4;
 	int rc = load(p, err);
 
-	for (i = 0; rc >= 0 && i < WARM + count; i++) {
-		rc = run_once(p, &call_ns, &ready_ns, err);
-		if (i >= WARM) {
-			samples[i - WARM] = (uint32_t)ready_ns;
-			calls[i - WARM] = (uint32_t)call_ns;
-		}
+	for (i = 0; rc >= 0 && i < 2 * count; i++) {
+		all[i].fetches = i >= count;
+		rc = run_once(p, &all[i], err);
 	}
 	if (rc < 0)
 		return rc;
-	print_median("ready", count, 1);
-	memcpy(samples, calls, count * sizeof(*calls));
+	for (i = 0; i < count; i++)
+		samples[i] = (uint32_t)all[i].call_ns;
 	print_median("call", count, 1);
+	for (i = 0; i < count; i++)
+		samples[i] = (uint32_t)all[i].ready_ns;
+	print_median("ready", count, 1);
+	for (i = 0; i < count; i++)
+		samples[i] = (uint32_t)all[count + i].fetch_ns;
+	print_median("fetch", count, 1);
 	return SAL_OK;
 }
 

@@ -202,6 +202,51 @@ print(program(x), again(x), again.memory_analysis())
 """, direct, salus)
 
 
+def test_memory_layouts(direct, salus):
+    """Layouts other than rows, of programs' arguments and results and of uploads."""
+    same_output(ATTEMPT + """
+from jax.experimental.layout import Format, Layout
+x = jnp.arange(24.0).reshape(2, 3, 4)
+for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0)):
+    form = Format(Layout(order), x.sharding)
+    put = jax.device_put(x, form)
+    made = jax.jit(lambda a: a * 2, out_shardings=form)(x)
+    taken = jax.jit(lambda a: a + 1, in_shardings=form)(jax.device_put(x.astype(jnp.bfloat16), form))
+    for y in (put, made, taken):
+        print(y.format.layout.major_to_minor, np.asarray(y).tolist(), np.asarray(y + 1).sum())
+automatic = jax.jit(lambda a: a @ a.T, in_shardings=Format(Layout.AUTO)).lower(x[0]).compile()
+print(automatic.input_formats, automatic.output_formats)
+attempt("other layout", lambda: automatic(jax.device_put(x[0], Format(Layout((1, 0)), x.sharding))))
+""", direct, salus)
+
+
+def test_the_compiler_crashes(daemon, salus):
+    """A program that kills the vendor's compiler (it does directly) costs that program only."""
+    run = salus(ATTEMPT + """
+from jax.experimental.layout import Format, Layout
+x = jnp.arange(6).reshape(2, 3).astype(jnp.int4)
+for _ in range(2):
+    attempt("crash", lambda: jax.device_put(x, Format(Layout((1, 0)), x.sharding)))
+print(np.asarray(x).astype(int).tolist(), jnp.ones(17).sum())
+""")
+    assert run.code == 0, run.describe()
+    assert run.stdout.count("crash raised jax.errors JaxRuntimeError") == 2, run.describe()
+    assert "compiler crashed" in run.stderr, run.describe()
+    assert "[[0, 1, 2], [3, 4, 5]] 17.0" in run.stdout, run.describe()
+
+
+def test_a_backend_may_be_cleared(direct, salus):
+    """The session ends and another begins, in one process; old arrays stay readable."""
+    same_output("""
+import jax, jax.numpy as jnp, numpy as np
+from jax.extend import backend
+for i in range(3):
+    old = jnp.arange(4.0) + i
+    backend.clear_backends()
+    print(np.asarray(old), np.asarray(old + 1), jnp.ones(3) * i)
+""", direct, salus)
+
+
 def test_one_device_meshes(direct, salus):
     same_output(ATTEMPT + """
 mesh = jax.make_mesh((1,), ("i",))

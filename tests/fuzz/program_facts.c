@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Program facts: what can be unpacked packs to the very same bytes. */
+#include "fuzz/fuzz.h"
+#include "wire/facts.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct sal_program_facts *facts;
+	void *bytes = fuzz_copy(data, size), *again;
+	size_t again_size;
+
+	if (sal_program_facts_unpack(bytes, size, &facts, NULL) >= 0) {
+		again = sal_program_facts_pack(facts, &again_size);
+		if (!again || again_size != size || memcmp(again, bytes, size) != 0)
+			abort();
+		free(again);
+		free(facts);
+	}
+	free(bytes);
+	return 0;
+}

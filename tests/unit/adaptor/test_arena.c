@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's side of the arena: ranges never overlap, are aligned, and come back whole. */
+#include "adaptor/adaptor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "support/rng.h"
+
+#define SEGMENT (UINT64_C(1) << 20)
+#define LIVE 200
+
+static int segment_fd(uint64_t bytes)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	return fd;
+}
+
+static struct adp_arena *arena_with(unsigned int segments)
+{
+	struct adp_arena *arena = adp_arena_create();
+	struct sal_err err = { 0 };
+	unsigned int i;
+
+	assert_non_null(arena);
+	for (i = 0; i < segments; i++)
+		assert_int_equal(adp_arena_add(arena, segment_fd(SEGMENT), SEGMENT, &err), SAL_OK);
+	return arena;
+}
+
+static void a_whole_segment_fits(void **state)
+{
+	struct adp_arena *arena = arena_with(1);
+	struct adp_range r, more;
+
+	(void)state;
+	assert_false(adp_arena_try(arena, 0, &r));
+	assert_false(adp_arena_try(arena, SEGMENT + 1, &r));
+	assert_false(adp_arena_try(arena, UINT64_MAX, &r));
+	assert_true(adp_arena_try(arena, SEGMENT, &r));
+	assert_false(adp_arena_try(arena, 1, &more));
+	memset(r.at, 1, SEGMENT);
+	adp_arena_free(arena, &r.place);
+	assert_true(adp_arena_try(arena, 1, &more));
+	assert_ptr_equal(more.at, r.at);
+	adp_arena_destroy(arena);
+}
+
+/* The daemon says what it has done with; nonsense changes nothing. */
+static void nonsense_is_ignored(void **state)
+{
+	struct adp_arena *arena = arena_with(1);
+	struct adp_range a, b, c;
+	struct sal_place_in_arena place;
+
+	(void)state;
+	assert_true(adp_arena_try(arena, SEGMENT / 2, &a));
+	assert_true(adp_arena_try(arena, SEGMENT / 2, &b));
+	place = (struct sal_place_in_arena){ .segment = 7 };
+	adp_arena_free(arena, &place);
+	place = (struct sal_place_in_arena){ .offset = 64 };
+	adp_arena_free(arena, &place);
+	place = (struct sal_place_in_arena){ .offset = UINT64_MAX };
+	adp_arena_free(arena, &place);
+	assert_false(adp_arena_try(arena, 1, &c));
+	adp_arena_free(arena, &a.place);
+	adp_arena_free(arena, &a.place); /* twice */
+	assert_true(adp_arena_try(arena, SEGMENT / 2, &c));
+	assert_false(adp_arena_try(arena, 1, &a));
+	adp_arena_destroy(arena);
+}
+
+static void a_segment_of_another_size_is_refused(void **state)
+{
+	struct adp_arena *arena = arena_with(0);
+	struct sal_err err = { 0 };
+	struct adp_range r;
+
+	(void)state;
+	assert_true(adp_arena_add(arena, segment_fd(4096), 8192, &err) < 0);
+	assert_false(adp_arena_try(arena, 1, &r));
+	adp_arena_destroy(arena);
+}
+
+static bool overlap(const struct adp_range *a, const struct adp_range *b)
+{
+	return a->place.segment == b->place.segment &&
+	       a->place.offset < b->place.offset + b->place.size &&
+	       b->place.offset < a->place.offset + a->place.size;
+}
+
+static void random_ranges_are_apart(void **state)
+{
+	struct adp_arena *arena = arena_with(3);
+	struct adp_range live[LIVE], r;
+	uint64_t seed = (uint64_t)time(NULL);
+	struct rng rng = { seed };
+	size_t count = 0, i;
+	int step;
+
+	(void)state;
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (step = 0; step < 20000; step++) {
+		uint64_t size = 1 + rng_below(&rng, rng_below(&rng, 4) ? 5000 : 200000);
+
+		if (count < LIVE && rng_below(&rng, 2) && adp_arena_try(arena, size, &r)) {
+			assert_int_equal(r.place.size, size);
+			assert_true(r.place.offset + size <= SEGMENT);
+			assert_int_equal(r.place.offset % 64, 0);
+			for (i = 0; i < count; i++)
+				assert_false(overlap(&live[i], &r));
+			memset(r.at, step, (size_t)size);
+			live[count++] = r;
+		} else if (count > 0) {
+			i = (size_t)rng_below(&rng, count);
+			adp_arena_free(arena, &live[i].place);
+			live[i] = live[--count];
+		}
+	}
+	while (count > 0)
+		adp_arena_free(arena, &live[--count].place);
+	for (i = 0; i < 3; i++) /* all of it came back, in one piece each */
+		assert_true(adp_arena_try(arena, SEGMENT, &live[i]));
+	adp_arena_destroy(arena);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_whole_segment_fits),
+		cmocka_unit_test(nonsense_is_ignored),
+		cmocka_unit_test(a_segment_of_another_size_is_refused),
+		cmocka_unit_test(random_ranges_are_apart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
