@@ -54,8 +54,10 @@ static int by_value(const void *a, const void *b)
 
 static void print_median(const char *name, size_t count, unsigned parts)
 {
+	size_t middle = count / 2;
+
 	qsort(samples, count, sizeof(*samples), by_value);
-	(void)printf("%s %.0f\n", name, (double)samples[count / 2] / parts);
+	(void)printf("%s %.0f\n", name, (double)samples[middle] / parts);
 }
 
 /* --- the link ----------------------------------------------------------------------------------------- */

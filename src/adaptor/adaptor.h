@@ -256,6 +256,7 @@ uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank)
 
 /* --- the functions of the table, by file --------------------------------------------------------------- */
 
+/* NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration */
 #define ADP_FUNCTION(name) PJRT_Error *adp_##name(PJRT_##name##_Args *args)
 
 /* client.c */

@@ -33,8 +33,8 @@
 #define FACTS_MAX (16u << 20)
 
 /* Polling pays while answers come within this. */
-#define POLL_MOST_NS 200000u
-#define POLL_LEAST_NS 20000u
+#define POLL_MOST_NS UINT64_C(200000)
+#define POLL_LEAST_NS UINT64_C(20000)
 /* While answers are owed, the reader naps instead of making the daemon ring for each. */
 #define NAP_NS 50000
 
@@ -328,7 +328,7 @@ static bool take_all(struct adp_conn *conn)
 void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
 {
 	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
-	uint32_t now = ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : (uint32_t)ns;
+	uint32_t now = (uint32_t)(ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : ns);
 
 	atomic_store_explicit(&conn->wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
 }
@@ -557,7 +557,7 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 		rc = sal_err_set(err, (enum sal_code)welcome.code, "salusd: %s", welcome.reason);
 	else if (fds[3] < 0 || welcome.fact_bytes > FACTS_MAX ||
 		 (welcome.ring_bytes & (welcome.ring_bytes - 1)) != 0 ||
-		 welcome.ring_bytes < 2 * SAL_RECORD_MAX || welcome.ring_bytes > 1u << 30)
+		 welcome.ring_bytes < UINT64_C(2) * SAL_RECORD_MAX || welcome.ring_bytes > 1u << 30)
 		rc = sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
 	if (rc >= 0) {
 		span = sal_ring_span(welcome.ring_bytes);

@@ -59,9 +59,10 @@ static struct question *question_create(struct adp_conn *conn, uint64_t *out_req
 /* Nothing was sent. */
 static void question_drop(struct adp_conn *conn, struct question *q, uint64_t request)
 {
-	if (adp_request_drop(conn, request))
-		question_unref(q); /* the request's */
-	question_unref(q);
+	int refs = adp_request_drop(conn, request) ? 2 : 1; /* the request's, and ours */
+
+	if (atomic_fetch_sub(&q->refs, refs - 1) > 0)
+		question_unref(q);
 }
 
 /* What a vendor's words mean for the user, if we know. */
@@ -167,7 +168,7 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 	error = wait_for_answer(q, out_size);
 	if (!error && size > 0) {
 		*out_bytes = *out_size == size ? malloc((size_t)size) : NULL;
-		if (*out_bytes)
+		if (*out_bytes && range.at)
 			memcpy(*out_bytes, range.at, (size_t)size);
 		else
 			error = adp_out_of_memory();
@@ -274,7 +275,7 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 	struct sal_err err = { 0 };
 	uint64_t id = adp_next_id(conn, 1), request, fact_size = 0;
 	struct sal_msg_compile *m = NULL;
-	struct adp_program *p;
+	struct adp_program *p = NULL;
 	struct question *q = NULL;
 	PJRT_Error *error = NULL;
 
@@ -317,7 +318,7 @@ PJRT_Error *adp_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad
 	struct sal_err err = { 0 };
 	uint64_t id = adp_next_id(conn, 1), request, fact_size = 0;
 	struct sal_msg_load *m;
-	struct adp_program *p;
+	struct adp_program *p = NULL;
 	struct question *q;
 	PJRT_Error *error;
 
@@ -524,7 +525,7 @@ PJRT_Error *adp_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Arg
 	struct adp_program *p = args->executable->program;
 	PJRT_Program *program = args->program;
 	uint64_t size;
-	void *bytes;
+	void *bytes = NULL;
 	PJRT_Error *error = fetch(p, SAL_FETCH_OPTIMIZED, 0, &size, NULL);
 
 	if (error)
@@ -539,10 +540,9 @@ PJRT_Error *adp_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Arg
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has %llu bytes",
 				 (unsigned long long)size);
 	error = size ? fetch(p, SAL_FETCH_OPTIMIZED, size, &size, &bytes) : NULL;
-	if (!error && size) {
+	if (!error && bytes)
 		memcpy(program->code, bytes, (size_t)size);
-		free(bytes);
-	}
+	free(bytes);
 	return error;
 }
 
@@ -562,8 +562,10 @@ PJRT_Error *adp_Executable_Serialize(PJRT_Executable_Serialize_Args *args)
 		error = adp_error(SAL_UNIMPLEMENTED, "salus: this program cannot be serialised");
 	if (!error)
 		error = fetch(p, SAL_FETCH_SEALED, size, &size, &bytes);
-	if (error)
+	if (error) {
+		free(bytes);
 		return error;
+	}
 	args->serialized_bytes = bytes;
 	args->serialized_bytes_size = (size_t)size;
 	args->serialized_executable = bytes;

@@ -319,11 +319,16 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 	struct download *d;
 	PJRT_Error *error;
 
-	if (atomic_load(&b->deleted))
-		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
 	d = malloc(sizeof(*d));
-	if (!d)
-		return adp_out_of_memory();
+	if (!d || atomic_load(&b->deleted)) {
+		PJRT_Error *refusal =
+			d ? adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.")
+			  : adp_out_of_memory();
+
+		free(what->scatter);
+		free(d);
+		return refusal;
+	}
 	*d = *what;
 	d->conn = adp_conn_ref(conn);
 	d->promise = adp_promise_create(conn);

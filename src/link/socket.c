@@ -20,7 +20,7 @@ int sal_socket_connect(const char *path, struct sal_err *err)
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s: too long for a socket", path);
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return sal_err_set(err, SAL_UNAVAILABLE, "socket: %s", strerror(errno));
@@ -67,11 +67,16 @@ int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size
 	return SAL_OK;
 }
 
+/* Where descriptors go. */
+struct fd_room {
+	int *fds;
+	size_t count, taken;
+};
+
 /* Keep the descriptors we asked for, close any other. */
-static size_t take_fds(struct msghdr *message, int *fds, size_t room)
+static void take_fds(struct msghdr *message, struct fd_room *room)
 {
 	struct cmsghdr *head;
-	size_t taken = 0;
 
 	for (head = CMSG_FIRSTHDR(message); head; head = CMSG_NXTHDR(message, head)) {
 		size_t i, n = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -82,13 +87,12 @@ static size_t take_fds(struct msghdr *message, int *fds, size_t room)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof(fd));
-			if (taken < room)
-				fds[taken++] = fd;
+			if (room->taken < room->count)
+				room->fds[room->taken++] = fd;
 			else
 				(void)close(fd);
 		}
 	}
-	return taken;
 }
 
 static int64_t now_ms(void)
@@ -112,37 +116,54 @@ static bool wait_readable(int fd, int64_t until_ms)
 	return n > 0;
 }
 
+static void close_all(int *fds, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+		fds[i] = -1;
+	}
+}
+
+/* Some bytes, and the descriptors that came with them; as recvmsg. */
+static ssize_t receive_some(int fd, void *bytes, size_t size, struct fd_room *room)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))];
+	struct iovec part = { .iov_base = bytes, .iov_len = size };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	ssize_t n;
+
+	message.msg_control = control;
+	message.msg_controllen = sizeof(control);
+	do
+		n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n > 0)
+		take_fds(&message, room);
+	return n;
+}
+
+// NOLINTNEXTLINE(readability-function-size): bytes, descriptors, time and errors are seven
 int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_count, int timeout_ms,
 		       struct sal_err *err)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))];
+	struct fd_room room = { .fds = fds, .count = fd_count };
 	int64_t until_ms = now_ms() + timeout_ms;
 	char *at = bytes;
-	size_t taken = 0, i;
+	size_t i;
 
 	for (i = 0; i < fd_count; i++)
 		fds[i] = -1;
 	while (size > 0) {
-		struct iovec part = { .iov_base = at, .iov_len = size };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-		bool in_time = wait_readable(fd, until_ms);
-		ssize_t n = -1;
+		ssize_t n = wait_readable(fd, until_ms) ? receive_some(fd, at, size, &room) : -1;
 
-		message.msg_control = control;
-		message.msg_controllen = sizeof(control);
-		if (in_time)
-			n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
-		if (in_time && n < 0 && errno == EINTR)
-			continue;
 		if (n <= 0) {
-			for (i = 0; i < taken; i++)
-				(void)close(fds[i]);
-			for (i = 0; i < fd_count; i++)
-				fds[i] = -1;
+			close_all(fds, fd_count);
 			return sal_err_set(err, SAL_UNAVAILABLE,
 					   n == 0 ? "the other side hung up" : "no answer");
 		}
-		taken += take_fds(&message, fds ? fds + taken : NULL, fd_count - taken);
 		at += n;
 		size -= (size_t)n;
 	}

@@ -85,7 +85,7 @@ static const struct svc_buffer *find_failed(const struct svc_execution *x)
 static int run_on_device(struct svc_execution *x, struct sal_buffer **outputs, struct sal_err *err)
 {
 	struct svc_server *server = x->session->server;
-	struct sal_buffer **args = calloc(x->arg_count + 1, sizeof(*args));
+	struct sal_buffer **args = calloc(x->arg_count + 1, sizeof(struct sal_buffer *));
 	struct sal_execution run = {
 		.args = args,
 		.arg_count = x->arg_count,
@@ -131,7 +131,7 @@ void svc_execution_start(struct svc_execution *x)
 		     failed->text ? failed->text : "an argument was never computed");
 		return;
 	}
-	outputs = calloc(x->output_count + 1, sizeof(*outputs));
+	outputs = calloc(x->output_count + 1, sizeof(struct sal_buffer *));
 	if (!outputs || run_on_device(x, outputs, &err) < 0) {
 		fail(x, outputs ? err.code : SAL_RESOURCE_EXHAUSTED,
 		     outputs ? err.text : "salusd: out of host memory");

@@ -311,8 +311,8 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->session = svc_session_ref(s);
 	x->program = svc_program_ref(p->shared);
 	x->request = m->request;
-	x->args = calloc((size_t)m->arg_count + 1, sizeof(*x->args));
-	x->outputs = calloc((size_t)m->output_count + 1, sizeof(*x->outputs));
+	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
+	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->keep = calloc((size_t)m->keep_count + 1, sizeof(*x->keep));
 	if (x->args && x->outputs && x->keep)
 		return x;

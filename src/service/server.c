@@ -101,9 +101,9 @@ static void on_compiled(void *ctx, int code, const char *message, struct sal_ima
 	struct svc_job *job = ctx;
 
 	TAILQ_REMOVE(&job->session->jobs, job, link);
-	if (code)
-		svc_outbox_reply(&job->session->outbox, job->request, code < 0 ? -code : code,
-				 message, 0);
+	if (code || !image)
+		svc_outbox_reply(&job->session->outbox, job->request,
+				 code ? abs(code) : SAL_INTERNAL, message, 0);
 	else
 		give_program(job, image);
 	job_free(job);
@@ -128,7 +128,8 @@ static void do_load(struct svc_server *server, struct svc_job *job)
 	struct sal_err err = { 0 };
 	struct sal_image *image = NULL;
 
-	if (sal_image_open(server->pool, job->program, job->program_size, &image, &err) < 0)
+	if (sal_image_open(server->pool, job->program, job->program_size, &image, &err) < 0 ||
+	    !image)
 		svc_outbox_reply(&job->session->outbox, job->request, err.code, err.text, 0);
 	else
 		give_program(job, image);
@@ -463,7 +464,7 @@ static int open_socket(struct svc_server *server, struct sal_err *err)
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s: too long for a socket", path);
-	strcpy(address.sun_path, path);
+	memcpy(address.sun_path, path, strlen(path) + 1);
 	(void)snprintf(lock_path, sizeof(lock_path), "%s.lock", path);
 	server->lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (server->lock_fd < 0)

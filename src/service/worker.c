@@ -22,7 +22,7 @@
 #include "link/socket.h"
 
 /* Pauses longer than this are slept through. */
-#define POLL_MOST_NS 100000u
+#define POLL_MOST_NS UINT64_C(100000)
 /* Records of one client before others get their turn. */
 #define RECORDS_AT_ONCE 64
 #define BELLS_AT_ONCE 16

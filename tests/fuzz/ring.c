@@ -74,10 +74,10 @@ static void step(struct sides *s, uint8_t what, const uint8_t **at, const uint8_
 		put(s, 8 + (uint32_t)(what / 8) * 8);
 		break;
 	case 3: /* near the truth */
-		atomic_store(&s->shared->head, s->consumer.tail + what / 8 * 8);
+		atomic_store(&s->shared->head, s->consumer.tail + (what & ~7u));
 		break;
 	case 4:
-		atomic_store(&s->shared->tail, s->producer.tail + what / 8 * 8);
+		atomic_store(&s->shared->tail, s->producer.tail + (what & ~7u));
 		break;
 	case 5:
 		(void)sal_ring_sleep(&s->consumer);

@@ -16,7 +16,7 @@
 #include "link/socket.h"
 #include "support/rng.h"
 
-#define BYTES 256u
+#define BYTES UINT64_C(256)
 
 /* Both sides of one ring. The memory is as large as it must be, so that a step beyond is seen. */
 struct pair {
@@ -452,9 +452,9 @@ static void a_record_beyond_the_limit_is_broken(void **state)
 	struct pair p;
 
 	(void)state;
-	pair_open(&p, 4 * SAL_RECORD_MAX, 0);
+	pair_open(&p, UINT64_C(4) * SAL_RECORD_MAX, 0);
 	memcpy(p.shared->data, &header, sizeof(header));
-	atomic_store(&p.shared->head, 2 * SAL_RECORD_MAX);
+	atomic_store(&p.shared->head, UINT64_C(2) * SAL_RECORD_MAX);
 	assert_int_equal(take(&p), SAL_RING_BROKEN);
 	header.size = SAL_RECORD_MAX;
 	memcpy(p.shared->data, &header, sizeof(header));

@@ -53,8 +53,10 @@ static int ends_open(void **state)
 	if (!ends)
 		return -1;
 	ends->open_before = count_open();
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+		free(ends);
 		return -1;
+	}
 	ends->a = pair[0];
 	ends->b = pair[1];
 	*state = ends;
@@ -372,7 +374,7 @@ static void both_see_the_same_bytes(void **state)
 	theirs = sal_shared_map(got, 4096);
 	assert_non_null(ours);
 	assert_non_null(theirs);
-	strcpy(ours + 4000, "shared");
+	memcpy(ours + 4000, "shared", sizeof("shared"));
 	assert_string_equal(theirs + 4000, "shared");
 	(void)munmap(ours, 4096);
 	(void)munmap(theirs, 4096);

@@ -232,7 +232,8 @@ static void execute_counts_its_tail(void **state)
 	VALID_SUBMIT("two and one", execute(2, 1, 3, 20));
 	VALID_SUBMIT("the most",
 		     execute(SAL_ARGS_MAX, SAL_ARGS_MAX, SAL_ARGS_MAX, (size_t)SAL_ARGS_MAX * 12));
-	INVALID("too many arguments", execute(SAL_ARGS_MAX + 1, 0, 0, (SAL_ARGS_MAX + 1) * 8));
+	INVALID("too many arguments",
+		execute(SAL_ARGS_MAX + 1, 0, 0, (size_t)(SAL_ARGS_MAX + 1) * 8));
 	INVALID("too many outputs", execute(0, 0, SAL_ARGS_MAX + 1, 0));
 	INVALID("keeps more than it has", execute(1, 2, 0, 16));
 	INVALID("arguments missing", execute(2, 0, 0, 8));
