@@ -38,6 +38,7 @@ void svc_execution_submit(struct svc_execution *x)
 	if ((uint64_t)x->program->facts->memory.temp > s->temp_bytes)
 		s->temp_bytes = (uint64_t)x->program->facts->memory.temp;
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
+	s->waiting_count++;
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
 }
 
@@ -120,6 +121,7 @@ void svc_execution_start(struct svc_execution *x)
 	size_t i;
 
 	x->started = true;
+	x->session->waiting_count--;
 	x->session->server->running++;
 	x->start_ns = svc_now_ns();
 	if (x->session->dead) {

@@ -16,6 +16,8 @@
 /* What one client may have waiting to be compiled or loaded. */
 #define JOB_BYTES_MAX (UINT64_C(512) << 20)
 #define JOBS_MAX 64
+/* Executions, downloads and copies of one client that may wait for their turn. */
+#define WAITING_MAX 65536
 
 /* --- uploads ------------------------------------------------------------------------------------------ */
 
@@ -109,8 +111,9 @@ struct download {
 	struct svc_session *session; /* owned reference */
 	struct svc_buffer *buffer; /* owned reference, until it has started */
 	uint64_t request, size;
+	bool waited; /* for its buffer's iteration */
 	void *into; /* in the arena; NULL: in the record */
-	char bytes[]; /* then here */
+	void *bytes; /* owned; then here, once it has started */
 };
 
 static void download_end(struct download *d, int code, const char *text)
@@ -122,6 +125,7 @@ static void download_end(struct download *d, int code, const char *text)
 		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
 				d->into ? 0 : (size_t)d->size);
 	svc_session_unref(d->session);
+	free(d->bytes);
 	free(d);
 }
 
@@ -136,8 +140,13 @@ static void download_start(struct svc_waiter *w)
 	struct svc_buffer *b = d->buffer;
 	struct sal_err err = { 0 };
 
+	d->session->waiting_count -= d->waited;
+	if (!d->into)
+		d->bytes = malloc((size_t)d->size + 1);
 	if (!b->device)
 		download_end(d, b->code, b->text ? b->text : "");
+	else if (!d->into && !d->bytes)
+		download_end(d, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
 	else if (d->session->server->ops->download(b->device, d->into ? d->into : d->bytes,
 						   (size_t)d->size, on_downloaded, d, &err) < 0)
 		download_end(d, err.code, err.text);
@@ -150,6 +159,13 @@ static void when_started(struct svc_buffer *b, struct svc_waiter *w)
 		STAILQ_INSERT_TAIL(&b->waiters, w, link);
 	else
 		w->go(w);
+}
+
+static const char too_much[] = "salusd: too many requests of this job wait for their turn";
+
+static bool is_waiting_too_much(const struct svc_session *s)
+{
+	return s->waiting_count >= WAITING_MAX;
 }
 
 static void no_such(struct svc_session *s, uint64_t request, const char *what, uint64_t id)
@@ -175,7 +191,12 @@ static bool take_download(struct svc_session *s, const struct sal_msg_download *
 		no_such(s, m->request, "buffer", m->id);
 		return true;
 	}
-	d = malloc(sizeof(*d) + (into ? 0 : (size_t)m->size));
+	if (svc_buffer_is_pending(b) && is_waiting_too_much(s)) {
+		svc_outbox_done(&s->outbox, m->request, SAL_RESOURCE_EXHAUSTED, too_much,
+				sizeof(too_much) - 1);
+		return true;
+	}
+	d = calloc(1, sizeof(*d));
 	if (!d)
 		return false;
 	d->waiter.go = download_start;
@@ -184,6 +205,8 @@ static bool take_download(struct svc_session *s, const struct sal_msg_download *
 	d->request = m->request;
 	d->size = m->size;
 	d->into = into;
+	d->waited = svc_buffer_is_pending(b);
+	s->waiting_count += d->waited;
 	when_started(b, &d->waiter);
 	return true;
 }
@@ -193,6 +216,7 @@ static bool take_download(struct svc_session *s, const struct sal_msg_download *
 struct copy {
 	struct svc_waiter waiter;
 	struct svc_buffer *from, *to; /* owned references */
+	bool waited;
 };
 
 static void copy_start(struct svc_waiter *w)
@@ -202,6 +226,7 @@ static void copy_start(struct svc_waiter *w)
 	struct sal_buffer *device = NULL;
 	struct sal_err err = { 0 };
 
+	c->from->session->waiting_count -= c->waited;
 	if (!c->from->device)
 		svc_buffer_fail(c->to, c->from->code, c->from->text);
 	else if (server->ops->copy(c->from->device, &device, &err) < 0)
@@ -226,10 +251,18 @@ static bool take_copy(struct svc_session *s, const struct sal_msg_copy *m)
 				"copied from a buffer that does not exist");
 		return true;
 	}
+	if (svc_buffer_is_pending(from) && is_waiting_too_much(s)) {
+		svc_buffer_fail(to, SAL_RESOURCE_EXHAUSTED, too_much);
+		return true;
+	}
 	c = malloc(sizeof(*c));
 	if (!c)
 		return false;
-	*c = (struct copy){ { .go = copy_start }, svc_buffer_ref(from), svc_buffer_ref(to) };
+	*c = (struct copy){ { .go = copy_start },
+			    svc_buffer_ref(from),
+			    svc_buffer_ref(to),
+			    svc_buffer_is_pending(from) };
+	s->waiting_count += c->waited;
 	when_started(from, &c->waiter);
 	return true;
 }
@@ -320,6 +353,26 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	return NULL;
 }
 
+/* It uses what does not exist, or is one too many: its outputs fail. */
+static void refuse_execution(struct svc_session *s, const struct sal_msg_execute *m,
+			     struct svc_execution *x, uint32_t missing)
+{
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	bool is_missing = missing != UINT32_MAX;
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		svc_buffer_fail(
+			x->outputs[i], is_missing ? SAL_INVALID_ARGUMENT : SAL_RESOURCE_EXHAUSTED,
+			is_missing ? "computed from a buffer that does not exist" : too_much);
+	if (is_missing)
+		no_such(s, m->request, "buffer", ids[missing]);
+	else
+		svc_outbox_done(&s->outbox, m->request, SAL_RESOURCE_EXHAUSTED, too_much,
+				sizeof(too_much) - 1);
+	svc_execution_free(x);
+}
+
 static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->program);
@@ -340,15 +393,8 @@ static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
 		svc_execution_free(x);
 		return false;
 	}
-	if (missing != UINT32_MAX) {
-		const uint64_t *ids = (const uint64_t *)(m + 1);
-		uint32_t i;
-
-		for (i = 0; i < m->output_count; i++)
-			svc_buffer_fail(x->outputs[i], SAL_INVALID_ARGUMENT,
-					"computed from a buffer that does not exist");
-		no_such(s, m->request, "buffer", ids[missing]);
-		svc_execution_free(x);
+	if (missing != UINT32_MAX || is_waiting_too_much(s)) {
+		refuse_execution(s, m, x, missing);
 		return true;
 	}
 	take_donated(s, m, x);

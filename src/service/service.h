@@ -216,6 +216,7 @@ struct svc_session {
 	uint64_t live_bytes, temp_bytes;
 	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
 	uint32_t job_count;
+	uint32_t waiting_count; /* executions, downloads and copies that have not started */
 };
 
 /* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
@@ -245,7 +246,8 @@ struct svc_worker {
 	TAILQ_HEAD(, svc_execution) granted;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
 	uint64_t idle_from_ns; /* nothing to do since */
-	uint64_t gap_ns; /* learned: how long nothing to do lasts */
+	bool device_idle; /* and nothing ran when that began */
+	uint64_t gap_ns; /* learned: how long nothing to do lasts while nothing runs */
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 };
 

@@ -179,7 +179,10 @@ static bool tick(struct svc_server *server)
 	return true;
 }
 
-/* Is a pause likely to be short, and the device not busy with something long? */
+/*
+ * Is a pause likely to be short? With nothing running, a job is about to send its next; how long that takes is
+ * learned. With something short running, its end is near. With something long running: no.
+ */
 static bool should_poll(struct svc_server *server, uint64_t now)
 {
 	struct svc_worker *w = &server->worker;
@@ -271,8 +274,10 @@ static void rest(struct svc_server *server)
 	bool sleeps;
 	int timeout_ms, n = 0;
 
-	if (w->idle_from_ns == 0)
+	if (w->idle_from_ns == 0) {
 		w->idle_from_ns = now;
+		w->device_idle = server->running == 0;
+	}
 	if (should_poll(server, now)) {
 		(void)pthread_mutex_unlock(&server->lock);
 		(void)sched_yield();
@@ -298,7 +303,8 @@ static void worked(struct svc_worker *w)
 	gap = svc_now_ns() - w->idle_from_ns;
 	if (gap > 4 * POLL_MOST_NS)
 		gap = 4 * POLL_MOST_NS;
-	w->gap_ns = w->gap_ns - w->gap_ns / 4 + gap / 4;
+	if (w->device_idle) /* how long the device works says nothing about it */
+		w->gap_ns = w->gap_ns - w->gap_ns / 4 + gap / 4;
 	w->idle_from_ns = 0;
 }
 
