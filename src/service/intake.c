@@ -16,8 +16,6 @@
 /* What one client may have waiting to be compiled or loaded. */
 #define JOB_BYTES_MAX (UINT64_C(512) << 20)
 #define JOBS_MAX 64
-/* Executions, downloads and copies of one client that may wait for their turn. */
-#define WAITING_MAX 65536
 
 /* --- uploads ------------------------------------------------------------------------------------------ */
 
@@ -161,13 +159,6 @@ static void when_started(struct svc_buffer *b, struct svc_waiter *w)
 		w->go(w);
 }
 
-static const char too_much[] = "salusd: too many requests of this job wait for their turn";
-
-static bool is_waiting_too_much(const struct svc_session *s)
-{
-	return s->waiting_count >= WAITING_MAX;
-}
-
 static void no_such(struct svc_session *s, uint64_t request, const char *what, uint64_t id)
 {
 	char text[80];
@@ -189,11 +180,6 @@ static bool take_download(struct svc_session *s, const struct sal_msg_download *
 	}
 	if (!b) {
 		no_such(s, m->request, "buffer", m->id);
-		return true;
-	}
-	if (svc_buffer_is_pending(b) && is_waiting_too_much(s)) {
-		svc_outbox_done(&s->outbox, m->request, SAL_RESOURCE_EXHAUSTED, too_much,
-				sizeof(too_much) - 1);
 		return true;
 	}
 	d = calloc(1, sizeof(*d));
@@ -249,10 +235,6 @@ static bool take_copy(struct svc_session *s, const struct sal_msg_copy *m)
 	if (!from) {
 		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
 				"copied from a buffer that does not exist");
-		return true;
-	}
-	if (svc_buffer_is_pending(from) && is_waiting_too_much(s)) {
-		svc_buffer_fail(to, SAL_RESOURCE_EXHAUSTED, too_much);
 		return true;
 	}
 	c = malloc(sizeof(*c));
@@ -353,23 +335,17 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	return NULL;
 }
 
-/* It uses what does not exist, or is one too many: its outputs fail. */
+/* It uses what does not exist: its outputs fail. */
 static void refuse_execution(struct svc_session *s, const struct sal_msg_execute *m,
 			     struct svc_execution *x, uint32_t missing)
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
-	bool is_missing = missing != UINT32_MAX;
 	size_t i;
 
 	for (i = 0; i < x->output_count; i++)
-		svc_buffer_fail(
-			x->outputs[i], is_missing ? SAL_INVALID_ARGUMENT : SAL_RESOURCE_EXHAUSTED,
-			is_missing ? "computed from a buffer that does not exist" : too_much);
-	if (is_missing)
-		no_such(s, m->request, "buffer", ids[missing]);
-	else
-		svc_outbox_done(&s->outbox, m->request, SAL_RESOURCE_EXHAUSTED, too_much,
-				sizeof(too_much) - 1);
+		svc_buffer_fail(x->outputs[i], SAL_INVALID_ARGUMENT,
+				"computed from a buffer that does not exist");
+	no_such(s, m->request, "buffer", ids[missing]);
 	svc_execution_free(x);
 }
 
@@ -393,7 +369,7 @@ static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
 		svc_execution_free(x);
 		return false;
 	}
-	if (missing != UINT32_MAX || is_waiting_too_much(s)) {
+	if (missing != UINT32_MAX) {
 		refuse_execution(s, m, x, missing);
 		return true;
 	}

@@ -26,6 +26,8 @@
 /* Records of one client before others get their turn. */
 #define RECORDS_AT_ONCE 64
 #define BELLS_AT_ONCE 16
+/* A client with so much waiting for its turn is not read from: its ring fills, and it waits. */
+#define WAITING_MAX 4096
 
 uint64_t svc_now_ns(void)
 {
@@ -131,6 +133,12 @@ static void misbehaved(struct svc_session *s, const char *how)
 	svc_session_kill(s);
 }
 
+/* It runs far ahead of the device. */
+static bool is_ahead(const struct svc_session *s)
+{
+	return s->waiting_count >= WAITING_MAX;
+}
+
 static bool drain(struct svc_server *server, struct svc_session *s)
 {
 	unsigned n;
@@ -141,7 +149,7 @@ static bool drain(struct svc_server *server, struct svc_session *s)
 		misbehaved(s, "it does not read its completions");
 		return true;
 	}
-	for (n = 0; n < RECORDS_AT_ONCE; n++) {
+	for (n = 0; n < RECORDS_AT_ONCE && !is_ahead(s); n++) {
 		enum sal_ring_take got = sal_ring_take(&s->submit, server->worker.record, &wake);
 
 		if (got == SAL_RING_EMPTY)
@@ -213,8 +221,8 @@ static bool may_sleep(struct svc_server *server)
 
 	atomic_store_explicit(&w->sleeps, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* see svc_worker_wake */
-	TAILQ_FOREACH(s, &server->sessions, link)
-		quiet = sal_ring_sleep(&s->submit) && quiet;
+	TAILQ_FOREACH(s, &server->sessions, link) /* one that is ahead is read on when others end */
+		quiet = (is_ahead(s) || sal_ring_sleep(&s->submit)) && quiet;
 	return quiet && !atomic_load(&w->done) && TAILQ_EMPTY(&w->granted) &&
 	       !atomic_load(&w->stop);
 }
