@@ -137,6 +137,9 @@ static void signals_are_not_inherited(void **state)
 {
 	struct fixture *f = *state;
 	struct sal_err err = { 0 };
+	/* Signals 32 and 33 are the C library's: nobody can set them back. */
+	const unsigned long long libc_own = 3ull << 31;
+	unsigned long long blocked, ignored;
 	char said[256];
 	sigset_t all;
 
@@ -152,7 +155,9 @@ static void signals_are_not_inherited(void **state)
 	(void)signal(SIGTERM, SIG_DFL);
 	assert_string_equal(err.text, "salusd ended with status 5 before it answered");
 	read_log(f, said, sizeof(said));
-	assert_string_equal(said, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+	assert_int_equal(sscanf(said, "SigBlk: %llx SigIgn: %llx", &blocked, &ignored), 2);
+	assert_int_equal(blocked, 0);
+	assert_int_equal(ignored & ~libc_own, 0);
 }
 
 static void one_that_cannot_run_says_so_in_the_log(void **state)
