@@ -106,6 +106,11 @@ def our_helpers():
 # --- running programs --------------------------------------------------------------------------------
 
 
+def take_interrupts():
+    """What runs in the background of a shell ignores SIGINT, and so would all it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Running:
     """A started program: its output goes to files, its process group is its own."""
 
@@ -114,7 +119,8 @@ class Running:
         self.command, self.folder = command, folder
         with open(folder / "stdout", "wb") as out, open(folder / "stderr", "wb") as err:
             self.process = subprocess.Popen(command, env=env, cwd=folder, stdin=subprocess.PIPE,
-                                            stdout=out, stderr=err, start_new_session=True)
+                                            stdout=out, stderr=err, start_new_session=True,
+                                            preexec_fn=take_interrupts)
         self.pid = self.process.pid
 
     @property
