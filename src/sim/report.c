@@ -88,8 +88,7 @@ static void print_jobs(FILE *out, const struct sim_result *result)
 		double submit = (double)r->job->submit_ns / NS_PER_S;
 
 		if (r->refused) {
-			(void)fprintf(out, "%-24s %10.1f refused\n",
-				      r->job->name, submit);
+			(void)fprintf(out, "%-24s %10.1f refused\n", r->job->name, submit);
 			continue;
 		}
 		(void)fprintf(out, "%-24s %10.1f %10.1f %10.1f %10.1f %10.1f %11.2f %9" PRIu64 "\n",
