@@ -956,12 +956,12 @@ static void uninitialised_buffers_have_a_shape(void **state)
 {
 	struct bed *t = *state;
 	const int64_t dims[] = { 64, 64 };
-	char *down = malloc(64 * 64 * 8);
+	char *down = malloc((size_t)64 * 64 * 8);
 	ARGS(Client_CreateUninitializedBuffer, u, .client = t->client, .shape_dims = dims,
 	     .shape_num_dims = 2, .shape_element_type = PJRT_Buffer_Type_F64, .device = t->device);
 
 	ok(api->PJRT_Client_CreateUninitializedBuffer(&u));
-	get(u.buffer, down, 64 * 64 * 8);
+	get(u.buffer, down, (size_t)64 * 64 * 8);
 	buffer_destroy(u.buffer);
 	free(down);
 }

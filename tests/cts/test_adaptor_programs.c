@@ -372,7 +372,7 @@ static void the_optimised_program_can_be_had(void **state)
 	size = program.code_size;
 	assert_true(size > 0);
 	assert_true(program.format_size > 0);
-	program.code = malloc(size);
+	program.code = malloc(size + 1);
 	program.code_size = size - 1;
 	refused(api->PJRT_Executable_OptimizedProgram(&a), SAL_INVALID_ARGUMENT, NULL);
 	program.code_size = size;
@@ -397,7 +397,7 @@ static char *serialize(PJRT_LoadedExecutable *p, size_t *out_size)
 
 	ok(api->PJRT_Executable_Serialize(&a));
 	assert_true(a.serialized_bytes_size > 0);
-	copy = malloc(a.serialized_bytes_size);
+	copy = malloc(a.serialized_bytes_size + 1);
 	memcpy(copy, a.serialized_bytes, a.serialized_bytes_size);
 	*out_size = a.serialized_bytes_size;
 	a.serialized_executable_deleter(a.serialized_executable);
