@@ -977,12 +977,13 @@ static void a_full_device_poisons_the_buffer(void **state)
 	ARGS(Client_Devices, devices);
 	size_t bytes = 40 * MB;
 	const int64_t dims[] = { (int64_t)bytes };
-	char *data = calloc(1, bytes);
 	PJRT_Buffer *b = NULL, *fine;
+	char *data;
 	int code;
 
 	if (!t->subject->is_fake)
 		skip();
+	data = calloc(1, bytes);
 	daemon_start(&daemon, "fake", small);
 	t->client = client_create();
 	devices.client = t->client;

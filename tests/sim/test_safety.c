@@ -670,7 +670,7 @@ static void require_enough(const struct totals *t, uint64_t seeds)
 	assert_true(t->count[SAL_GRANT] >= seeds * 100);
 	assert_true(t->reasons[SAL_REFUSE_CAPACITY] >= seeds / 2);
 	assert_true(t->reasons[SAL_REFUSE_LIMIT] >= seeds / 2);
-	assert_true(t->reasons[SAL_REFUSE_NO_PAGING] >= seeds / 100);
+	assert_true(t->reasons[SAL_REFUSE_NO_PAGING] > 0);
 	assert_int_equal(t->count[SAL_EJECT], 0);
 }
 
