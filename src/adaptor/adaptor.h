@@ -363,6 +363,8 @@ void adp_host_free(PJRT_Buffer *buffer);
 bool adp_is_host_platform(const PJRT_Client *client);
 
 /* layouts.c */
+/* Bits of an element if that is less than a byte; 0: whole bytes. */
+unsigned adp_sub_byte_bits(PJRT_Buffer_Type type);
 /* Fills in the order of dimensions that a serialised layout names; false if it names none. */
 bool adp_layout_parse(struct sal_text text, size_t rank, int64_t *out_minor_to_major);
 extern PJRT_Extension_Base *const adp_extensions;

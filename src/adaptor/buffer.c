@@ -21,31 +21,13 @@ uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank)
 	return n;
 }
 
-static bool is_sub_byte(PJRT_Buffer_Type type, unsigned *out_per_byte)
-{
-	switch ((int)type) {
-	case PJRT_Buffer_Type_S4:
-	case PJRT_Buffer_Type_U4:
-	case PJRT_Buffer_Type_F4E2M1FN:
-		*out_per_byte = 2;
-		return true;
-	case PJRT_Buffer_Type_S2:
-	case PJRT_Buffer_Type_U2:
-		*out_per_byte = 4;
-		return true;
-	default:
-		return false;
-	}
-}
-
 static uint64_t device_bytes(const struct adp_shape *shape)
 {
 	uint64_t bytes = adp_host_bytes(shape->type, shape->dims, shape->rank);
-	unsigned per_byte;
+	unsigned bits = adp_sub_byte_bits(shape->type);
 
-	if (is_sub_byte(shape->type, &per_byte))
-		return (bytes + per_byte - 1) / per_byte;
-	return bytes;
+	return bits ? (bytes * bits + 7) / 8
+		    : bytes; /* the host keeps one in a byte, the device packs them */
 }
 
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,

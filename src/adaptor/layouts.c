@@ -79,8 +79,7 @@ struct extension {
 	PJRT_Error *(*of_outputs)(struct outputs_args *args);
 };
 
-/* Bits of an element if that is less than a byte; 0: whole bytes. */
-static unsigned sub_byte_bits(PJRT_Buffer_Type type)
+unsigned adp_sub_byte_bits(PJRT_Buffer_Type type)
 {
 	switch ((int)type) {
 	case PJRT_Buffer_Type_S4:
@@ -107,8 +106,8 @@ static struct layout *write_layout(PJRT_Buffer_Type type, size_t rank, const int
 	for (i = 0; i < rank; i++)
 		n += (size_t)snprintf(l->bytes + n, room - n, i ? ",%d" : "%d",
 				      order ? (int)order[i] : (int)(rank - 1 - i));
-	if (sub_byte_bits(type))
-		n += (size_t)snprintf(l->bytes + n, room - n, ":E(%u)", sub_byte_bits(type));
+	if (adp_sub_byte_bits(type))
+		n += (size_t)snprintf(l->bytes + n, room - n, ":E(%u)", adp_sub_byte_bits(type));
 	l->bytes[n++] = '}';
 	l->size = n;
 	return l;

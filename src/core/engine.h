@@ -68,7 +68,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		     uint64_t persist_bytes);
 
-/* Queue an iteration. SAL_GRANT follows in its time, or SAL_REFUSE at once (it is then not queued). */
+/* Queue an iteration. SAL_GRANT follows in its time, or SAL_REFUSE when it is its turn and it cannot fit. */
 void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		       struct sal_iteration *it);
 
