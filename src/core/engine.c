@@ -268,6 +268,7 @@ static void account(struct sal_engine *e, struct sal_session *s, uint64_t used_n
 	s->running = NULL;
 	s->used_ns += used_ns;
 	s->done_iterations++;
+	s->done_ns = e->now_ns;
 	/* What it needed to hold, it is taken to hold until `need` says otherwise. */
 	if (it->needs.persist_bytes > s->tracked_bytes)
 		s->tracked_bytes = it->needs.persist_bytes;

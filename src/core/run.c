@@ -96,6 +96,7 @@ static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_sessio
 	struct sal_iteration *it = TAILQ_FIRST(&s->queue);
 
 	TAILQ_REMOVE(&s->queue, it, queue_link);
+	s->waited_ns += e->now_ns - (it->submit_ns > s->done_ns ? it->submit_ns : s->done_ns);
 	if (e->policy->start)
 		e->policy->start(e->state, s);
 	s->running = it;

@@ -78,6 +78,8 @@ struct sal_session {
 	uint64_t open_ns;
 	uint64_t used_ns; /* device time so far */
 	uint64_t done_iterations;
+	uint64_t done_ns; /* when the last one ended */
+	uint64_t waited_ns; /* time with an iteration queued and none running */
 
 	enum sal_place place;
 	struct sal_lane *lane; /* borrowed: engine; set while resident or paging in */

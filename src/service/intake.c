@@ -89,7 +89,7 @@ static bool take_upload(struct svc_session *s, const struct sal_msg_upload *m)
 		}
 		*lease = (struct lease){ svc_session_ref(s), m->from };
 	}
-	rc = ops->upload(s->server->stream, &array, data,
+	rc = ops->upload(s->server->lanes[0].stream, &array, data,
 			 lease ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY, lease ? on_released : NULL,
 			 lease, &device, &err);
 	if (rc < 0) {

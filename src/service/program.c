@@ -60,5 +60,5 @@ int svc_program_load(struct svc_server *server, struct svc_shared_program *p, st
 {
 	if (p->loaded)
 		return SAL_OK;
-	return server->ops->load(server->stream, p->image->image, &p->loaded, err);
+	return server->ops->load(server->lanes[0].stream, p->image->image, &p->loaded, err);
 }

@@ -553,7 +553,7 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 	rc = server->ops->open(&cfg, &server->device, err);
 	if (rc < 0)
 		return rc;
-	rc = server->ops->open_stream(server->device, &server->stream, err);
+	rc = server->ops->open_stream(server->device, &server->lanes[0].stream, err);
 	if (rc < 0)
 		return rc;
 	server->facts =
@@ -678,7 +678,7 @@ void svc_server_close(struct svc_server *server)
 	(void)uv_loop_close(&server->loop);
 	sal_engine_destroy(server->engine);
 	if (server->ops) {
-		server->ops->close_stream(server->stream);
+		server->ops->close_stream(server->lanes[0].stream);
 		server->ops->close(server->device);
 	}
 	free(server->facts);

@@ -259,13 +259,21 @@ void svc_worker_push_done(struct svc_server *server, struct svc_execution *x);
 /* Wake when that bell rings; 0 is the worker's own. */
 int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err);
 
+/* --- lanes -------------------------------------------------------------------------------------------- */
+
+struct svc_lane {
+	struct sal_stream *stream; /* owned; NULL until something runs there */
+	uint64_t iterations;
+	uint64_t busy_ns; /* device time of what ended there */
+};
+
 /* --- the server --------------------------------------------------------------------------------------- */
 
 struct svc_server {
 	struct svc_options options;
 	const struct sal_device_ops *ops;
 	struct sal_device *device; /* owned */
-	struct sal_stream *stream; /* owned: the one lane */
+	struct svc_lane lanes[SAL_LANES_MAX];
 	void *facts; /* owned: packed */
 	size_t fact_size;
 

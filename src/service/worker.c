@@ -83,6 +83,8 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
 
 	server->running--;
+	server->lanes[0].iterations++;
+	server->lanes[0].busy_ns += used_ns;
 	learn(x->program, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
