@@ -29,7 +29,8 @@ static struct sal_needs needs_now(const struct sal_session *s)
 	if (s->running)
 		needs.persist_bytes = larger(needs.persist_bytes, s->running->needs.persist_bytes);
 	if (head) {
-		needs.persist_bytes = larger(needs.persist_bytes, head->needs.persist_bytes);
+		needs.persist_bytes =
+			larger(needs.persist_bytes + head->grow_bytes, head->needs.persist_bytes);
 		needs.ephem_bytes = head->needs.ephem_bytes;
 	}
 	return needs;

@@ -28,6 +28,7 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 	if (it) {
 		r.persist_bytes = it->needs.persist_bytes;
 		r.ephem_bytes = it->needs.ephem_bytes;
+		r.grow_bytes = it->grow_bytes;
 	} else if (s) {
 		r.persist_bytes = s->held_bytes;
 		r.ephem_bytes = s->ephem_bytes;

@@ -10,6 +10,8 @@ uint32_t sal_lane_limit(const struct sal_engine *e)
 
 	if (limit == 0)
 		return 1;
+	if (e->tuning.lanes == 0 && e->tuning.lane_cap && limit > e->tuning.lane_cap)
+		limit = e->tuning.lane_cap;
 	return limit < SAL_LANES_MAX ? limit : SAL_LANES_MAX;
 }
 

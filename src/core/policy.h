@@ -25,6 +25,7 @@
 /* Knobs. sal_tuning_default() fills in what suits most machines. */
 struct sal_tuning {
 	uint32_t lanes; /* most lanes at once; 0: as many as the policy wants */
+	uint32_t lane_cap; /* most the policy may want; 0: no bound */
 	uint64_t page_bytes_per_s; /* between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must buy this many times the time its copies take */
 	uint64_t anticipate_ns; /* longest a turn is kept for a session between two iterations */

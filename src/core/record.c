@@ -51,9 +51,9 @@ int sal_record_format(const struct sal_record *r, char *text, size_t size)
 {
 	return snprintf(text, size,
 			"%" PRIu64 " %s session=%" PRIu64 " iteration=%" PRIu64
-			" lane=%d persist=%" PRIu64 " ephem=%" PRIu64 " value=%" PRIu64 " reason=%"
-			"u",
+			" lane=%d persist=%" PRIu64 " ephem=%" PRIu64 " grow=%" PRIu64
+			" value=%" PRIu64 " reason=%u",
 			r->now_ns, sal_what_name(r->what), r->session, r->iteration,
 			r->lane == SAL_NO_LANE ? -1 : (int)r->lane, r->persist_bytes,
-			r->ephem_bytes, r->value, r->reason);
+			r->ephem_bytes, r->grow_bytes, r->value, r->reason);
 }

@@ -57,6 +57,7 @@ struct sal_record {
 	uint64_t iteration;
 	uint64_t persist_bytes;
 	uint64_t ephem_bytes;
+	uint64_t grow_bytes; /* of an iteration */
 	uint64_t value;
 	uint16_t what; /* enum sal_what */
 	uint16_t lane; /* SAL_NO_LANE: none */

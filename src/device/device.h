@@ -21,6 +21,7 @@
 struct sal_device; /* an open plugin */
 struct sal_stream; /* where a lane's iterations run */
 struct sal_buffer; /* device memory with a shape */
+struct sal_saved; /* what a buffer held, in host memory */
 struct sal_loaded; /* a program ready to run on a stream */
 struct sal_compiled; /* the outcome of a compilation */
 
@@ -101,6 +102,19 @@ struct sal_device_ops {
 	int (*when_ready)(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 	/* Memory goes when what uses it has ended. Accepts NULL. */
 	void (*free_buffer)(struct sal_buffer *b);
+
+	/*
+	 * Paging. save waits for the buffer and copies it, with its type, shape and layout; it stays as it
+	 * is. restore makes a buffer of the same kind from it, on any stream of the device; on success the
+	 * saved one is taken, its memory goes when the vendor is done with it.
+	 */
+	int (*save)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+	int (*restore)(struct sal_stream *s, struct sal_saved *take_saved,
+		       struct sal_buffer **out_buffer, struct sal_err *err);
+	/* Its bytes, as download gives them. */
+	struct sal_text (*saved_bytes)(const struct sal_saved *saved);
+	/* Accepts NULL. */
+	void (*free_saved)(struct sal_saved *saved);
 
 	int (*execute)(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 };

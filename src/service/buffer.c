@@ -13,7 +13,7 @@ struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes)
 	b->refs = 1;
 	b->session = s;
 	b->bytes = bytes;
-	s->live_bytes += bytes;
+	TAILQ_INSERT_TAIL(&s->all, b, link);
 	STAILQ_INIT(&b->waiters);
 	return b;
 }
@@ -24,12 +24,26 @@ struct svc_buffer *svc_buffer_ref(struct svc_buffer *b)
 	return b;
 }
 
+static void uncount(struct svc_buffer *b)
+{
+	if (b->counted)
+		b->session->live_bytes -= b->bytes;
+	b->counted = false;
+}
+
+void svc_buffer_donate(struct svc_buffer *b)
+{
+	uncount(b);
+}
+
 void svc_buffer_unref(struct svc_buffer *b)
 {
 	if (!b || --b->refs > 0)
 		return;
-	b->session->live_bytes -= b->bytes;
+	TAILQ_REMOVE(&b->session->all, b, link);
+	uncount(b);
 	b->session->server->ops->free_buffer(b->device);
+	b->session->server->ops->free_saved(b->saved);
 	free(b->text);
 	free(b);
 }
@@ -54,9 +68,16 @@ static void release_waiters(struct svc_buffer *b)
 	server->releasing = false;
 }
 
-void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device)
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane)
 {
+	struct svc_session *s = b->session;
+
 	b->device = take_device;
+	b->lane = lane;
+	b->counted = true;
+	s->live_bytes += b->bytes;
+	if (s->live_bytes > s->peak_bytes)
+		s->peak_bytes = s->live_bytes;
 	release_waiters(b);
 }
 

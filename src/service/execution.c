@@ -3,40 +3,65 @@
  * execution - one iteration from its record to its end.
  *
  *     record --> submit --> (the engine) --> start --> the device --> report --> done list --> accounted
+ *                                              |          ^
+ *                                              +- carrier-+   if its program or arguments are elsewhere
  *
- * The report goes to the client straight from the vendor's thread; the worker accounts for it a little
- * later and starts the next.
+ * The report goes to the client straight from the vendor's thread.
  */
 #include "service/service.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void svc_execution_free(struct svc_execution *x)
+void svc_execution_release(struct svc_execution *x)
 {
-	struct svc_session *s = x->session;
 	size_t i;
 
 	for (i = 0; i < x->arg_count; i++)
 		svc_buffer_unref(x->args[i]);
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_unref(x->outputs[i]);
+	x->arg_count = x->output_count = 0;
+}
+
+void svc_execution_free(struct svc_execution *x)
+{
+	struct svc_session *s = x->session;
+
+	svc_execution_release(x);
 	svc_program_unref(s->server, x->program);
 	free(x->args);
 	free(x->outputs);
 	free(x->keep);
+	free(x->donated);
 	free(x);
 	svc_session_unref(s);
+}
+
+/* Device bytes that its outputs take beyond what they take over from arguments. */
+static uint64_t growth(const struct svc_execution *x)
+{
+	uint64_t made = 0, taken = 0;
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		made += x->outputs[i]->bytes;
+	for (i = 0; i < x->donated_count; i++)
+		taken += x->args[x->donated[i]]->bytes;
+	return made > taken ? svc_memory_round(x->session->server, made - taken) : 0;
 }
 
 void svc_execution_submit(struct svc_execution *x)
 {
 	struct svc_session *s = x->session;
+	int64_t temp = x->program->facts->memory.temp;
 
 	x->iteration.id = x->request;
 	x->iteration.expected_ns = x->program->mean_ns;
-	if ((uint64_t)x->program->facts->memory.temp > s->temp_bytes)
-		s->temp_bytes = (uint64_t)x->program->facts->memory.temp;
+	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
+	x->iteration.grow_bytes = growth(x);
+	if (x->iteration.needs.ephem_bytes > s->temp_bytes)
+		s->temp_bytes = x->iteration.needs.ephem_bytes;
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	s->waiting_count++;
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
@@ -58,18 +83,37 @@ static void on_device_done(void *ctx, int code, const char *message)
 
 	x->end_ns = svc_now_ns();
 	report(x, code, message);
-	svc_worker_push_done(x->session->server, x);
+	svc_turn_done(x);
 }
 
-static void fail(struct svc_execution *x, int code, const char *text)
+static void fail_outputs(struct svc_execution *x, int code, const char *text)
 {
 	size_t i;
 
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_fail(x->outputs[i], code, text);
-	x->end_ns = svc_now_ns();
 	report(x, code, text);
-	svc_worker_push_done(x->session->server, x);
+}
+
+/* It was granted and cannot run. */
+static void fail(struct svc_execution *x, int code, const char *text)
+{
+	fail_outputs(x, code, text);
+	x->end_ns = svc_now_ns();
+	svc_turn_done(x);
+}
+
+void svc_execution_refuse(struct svc_execution *x)
+{
+	struct svc_session *s = x->session;
+	char text[1000];
+
+	svc_memory_explain(s, &x->refusal, text, sizeof(text));
+	TAILQ_REMOVE(&s->executions, x, link);
+	s->waiting_count--;
+	fail_outputs(x, SAL_RESOURCE_EXHAUSTED, text);
+	svc_execution_free(x);
+	svc_memory_settle(s);
 }
 
 /* An argument that failed poisons what is computed from it. */
@@ -78,7 +122,7 @@ static const struct svc_buffer *find_failed(const struct svc_execution *x)
 	size_t i;
 
 	for (i = 0; i < x->arg_count; i++)
-		if (!x->args[i]->device)
+		if (!x->args[i]->device && !x->args[i]->saved)
 			return x->args[i];
 	return NULL;
 }
@@ -104,43 +148,94 @@ static int run_on_device(struct svc_execution *x, struct sal_buffer **outputs, s
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
 	for (i = 0; i < x->arg_count; i++)
 		args[i] = x->args[i]->device;
-	rc = svc_program_load(server, x->program, err);
-	if (rc >= 0) {
-		x->start_ns = svc_now_ns();
-		rc = server->ops->execute(x->program->loaded, &run, err);
-	}
+	x->start_ns = svc_now_ns();
+	rc = server->ops->execute(x->program->loaded[x->lane], &run, err);
 	free(args);
 	return rc;
 }
 
-void svc_execution_start(struct svc_execution *x)
+/* What was promised to it is now there, or will never be. */
+static void redeem(struct svc_execution *x)
 {
-	const struct svc_buffer *failed = find_failed(x);
-	struct sal_buffer **outputs;
+	x->session->promised_bytes -= x->iteration.grow_bytes;
+}
+
+static void launch(struct svc_execution *x)
+{
+	struct sal_buffer **outputs = calloc(x->output_count + 1, sizeof(struct sal_buffer *));
 	struct sal_err err = { 0 };
 	size_t i;
 
-	x->started = true;
-	x->session->waiting_count--;
-	x->session->server->running++;
-	x->start_ns = svc_now_ns();
-	if (x->session->dead) {
-		fail(x, SAL_CANCELLED, "the session has ended");
-		return;
-	}
-	if (failed) {
-		fail(x, failed->code ? failed->code : SAL_INTERNAL,
-		     failed->text ? failed->text : "an argument was never computed");
-		return;
-	}
-	outputs = calloc(x->output_count + 1, sizeof(struct sal_buffer *));
+	redeem(x);
 	if (!outputs || run_on_device(x, outputs, &err) < 0) {
 		fail(x, outputs ? err.code : SAL_RESOURCE_EXHAUSTED,
 		     outputs ? err.text : "salusd: out of host memory");
 		free(outputs);
 		return;
 	}
+	for (i = 0; i < x->donated_count; i++)
+		svc_buffer_donate(x->args[x->donated[i]]);
 	for (i = 0; i < x->output_count; i++)
-		svc_buffer_set(x->outputs[i], outputs[i]);
+		svc_buffer_set(x->outputs[i], outputs[i], x->lane);
 	free(outputs);
+	svc_memory_settle(x->session);
+}
+
+/* On the carrier. */
+static void run_fetch(struct svc_errand *errand)
+{
+	struct svc_execution *x =
+		(struct svc_execution *)((char *)errand - offsetof(struct svc_execution, errand));
+	struct svc_server *server = x->session->server;
+	struct sal_err err = { 0 };
+	int rc = svc_carrier_fetch(x, &err);
+
+	(void)pthread_mutex_lock(&server->lock);
+	x->start_ns = svc_now_ns();
+	if (rc >= 0 && !x->session->dead) {
+		launch(x);
+	} else {
+		redeem(x);
+		fail(x, rc < 0 ? err.code : SAL_CANCELLED,
+		     rc < 0 ? err.text : "the session has ended");
+	}
+	(void)svc_turn(server);
+	(void)pthread_mutex_unlock(&server->lock);
+	svc_worker_wake(server);
+}
+
+/* Its program and all its arguments are in its lane. */
+static bool is_all_there(const struct svc_execution *x)
+{
+	size_t i;
+
+	if (!x->program->loaded[x->lane])
+		return false;
+	for (i = 0; i < x->arg_count; i++)
+		if (x->args[i]->lane != x->lane || !x->args[i]->device)
+			return false;
+	return true;
+}
+
+void svc_execution_start(struct svc_execution *x)
+{
+	const struct svc_buffer *failed = find_failed(x);
+
+	x->started = true;
+	x->session->waiting_count--;
+	x->session->server->running++;
+	x->start_ns = svc_now_ns();
+	if (x->session->dead) {
+		redeem(x);
+		fail(x, SAL_CANCELLED, "the session has ended");
+	} else if (failed) {
+		redeem(x);
+		fail(x, failed->code ? failed->code : SAL_INTERNAL,
+		     failed->text ? failed->text : "an argument was never computed");
+	} else if (is_all_there(x)) {
+		launch(x);
+	} else {
+		x->errand.run = run_fetch;
+		svc_carrier_post(x->session->server, &x->errand);
+	}
 }

@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lane.h"
+
 /* What one client may have waiting to be compiled or loaded. */
 #define JOB_BYTES_MAX (UINT64_C(512) << 20)
 #define JOBS_MAX 64
@@ -61,7 +63,25 @@ static struct svc_buffer *new_buffer(struct svc_session *s, uint64_t id, uint64_
 	return b;
 }
 
-static bool take_upload(struct svc_session *s, const struct sal_msg_upload *m)
+/* Where its new buffers go: its lane, once that is open; they follow it when they are used. */
+static uint32_t home_lane(const struct svc_session *s)
+{
+	uint32_t lane = s->core->lane ? s->core->lane->index : 0;
+
+	return s->server->lanes[lane].stream ? lane : 0;
+}
+
+/* No room for it, ever: the buffer fails, with the numbers. */
+static void refuse_buffer(struct svc_session *s, struct svc_buffer *b)
+{
+	char text[1000];
+
+	svc_memory_explain(s, &s->refusal, text, sizeof(text));
+	svc_buffer_fail(b, SAL_RESOURCE_EXHAUSTED, text);
+}
+
+static void upload_to_device(struct svc_session *s, const struct sal_msg_upload *m,
+			     struct svc_buffer *b, const void *data)
 {
 	const int64_t *dims = (const int64_t *)(m + 1);
 	struct sal_array array = { .type = m->type, .rank = m->rank, .dims = dims };
@@ -69,27 +89,19 @@ static bool take_upload(struct svc_session *s, const struct sal_msg_upload *m)
 	struct sal_buffer *device = NULL;
 	struct sal_err err = { 0 };
 	struct lease *lease = NULL;
-	const void *data = dims + m->rank;
-	struct svc_buffer *b;
+	uint32_t lane = home_lane(s);
 	int rc;
 
-	if (m->from.size > 0)
-		data = svc_session_place(s, &m->from);
-	if (!data || !size_adds_up(m, dims))
-		return false;
-	b = new_buffer(s, m->id, m->size);
-	if (!b)
-		return false;
 	if (m->from.size > 0) {
 		lease = malloc(sizeof(*lease));
 		if (!lease) {
 			svc_buffer_fail(b, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
 			svc_outbox_released(&s->outbox, &m->from);
-			return true;
+			return;
 		}
 		*lease = (struct lease){ svc_session_ref(s), m->from };
 	}
-	rc = ops->upload(s->server->lanes[0].stream, &array, data,
+	rc = ops->upload(s->server->lanes[lane].stream, &array, data,
 			 lease ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY, lease ? on_released : NULL,
 			 lease, &device, &err);
 	if (rc < 0) {
@@ -97,9 +109,35 @@ static bool take_upload(struct svc_session *s, const struct sal_msg_upload *m)
 			on_released(lease, 0, NULL);
 		svc_buffer_fail(b, err.code, err.text);
 	} else {
-		svc_buffer_set(b, device);
+		svc_buffer_set(b, device, lane);
 	}
-	return true;
+}
+
+static enum svc_taken take_upload(struct svc_session *s, const struct sal_msg_upload *m)
+{
+	const int64_t *dims = (const int64_t *)(m + 1);
+	const void *data = dims + m->rank;
+	enum svc_answer answer;
+	struct svc_buffer *b;
+
+	if (m->from.size > 0)
+		data = svc_session_place(s, &m->from);
+	if (!data || !size_adds_up(m, dims) || svc_idmap_find(&s->buffers, m->id))
+		return SVC_BROKEN;
+	answer = svc_memory_ask(s, m->size);
+	if (answer == SVC_LATER)
+		return SVC_TAKE_LATER;
+	b = new_buffer(s, m->id, m->size);
+	if (!b)
+		return SVC_BROKEN;
+	if (answer == SVC_YES) {
+		upload_to_device(s, m, b, data);
+	} else {
+		refuse_buffer(s, b);
+		if (m->from.size > 0)
+			svc_outbox_released(&s->outbox, &m->from);
+	}
+	return SVC_TAKEN;
 }
 
 /* --- downloads ---------------------------------------------------------------------------------------- */
@@ -112,6 +150,7 @@ struct download {
 	bool waited; /* for its buffer's iteration */
 	void *into; /* in the arena; NULL: in the record */
 	void *bytes; /* owned; then here, once it has started */
+	struct svc_errand errand;
 };
 
 static void download_end(struct download *d, int code, const char *text)
@@ -127,9 +166,40 @@ static void download_end(struct download *d, int code, const char *text)
 	free(d);
 }
 
+static void download_start(struct svc_waiter *w);
+
 static void on_downloaded(void *ctx, int code, const char *message)
 {
 	download_end(ctx, code, message ? message : "");
+}
+
+/* On the carrier: of a buffer that is paged out. */
+static void run_read_saved(struct svc_errand *errand)
+{
+	struct download *d =
+		(struct download *)((char *)errand - offsetof(struct download, errand));
+	struct svc_server *server = d->session->server;
+	struct svc_buffer *b = d->buffer;
+	struct sal_err err = { 0 };
+	int rc = 0;
+
+	if (b->saved) {
+		struct sal_text saved = server->ops->saved_bytes(b->saved);
+
+		if (saved.size != d->size)
+			rc = sal_err_set(&err, SAL_INVALID_ARGUMENT, "a buffer of another size");
+		else if (d->size > 0)
+			memcpy(d->into ? d->into : d->bytes, saved.at, saved.size);
+	}
+	(void)pthread_mutex_lock(&server->lock);
+	if (!b->saved) { /* it came back meanwhile */
+		d->waited = false;
+		download_start(&d->waiter);
+	} else {
+		svc_buffer_unref(b);
+		download_end(d, rc < 0 ? err.code : 0, err.text);
+	}
+	(void)pthread_mutex_unlock(&server->lock);
 }
 
 static void download_start(struct svc_waiter *w)
@@ -139,8 +209,13 @@ static void download_start(struct svc_waiter *w)
 	struct sal_err err = { 0 };
 
 	d->session->waiting_count -= d->waited;
-	if (!d->into)
+	if (!d->into && !d->bytes)
 		d->bytes = malloc((size_t)d->size + 1);
+	if (b->saved && (d->into || d->bytes)) {
+		d->errand.run = run_read_saved;
+		svc_carrier_post(d->session->server, &d->errand);
+		return;
+	}
 	if (!b->device)
 		download_end(d, b->code, b->text ? b->text : "");
 	else if (!d->into && !d->bytes)
@@ -205,6 +280,12 @@ struct copy {
 	bool waited;
 };
 
+/* It has its memory now, or never will. */
+static void copy_redeem(const struct copy *c)
+{
+	c->from->session->promised_bytes -= c->to->bytes;
+}
+
 static void copy_start(struct svc_waiter *w)
 {
 	struct copy *c = (struct copy *)w;
@@ -213,40 +294,54 @@ static void copy_start(struct svc_waiter *w)
 	struct sal_err err = { 0 };
 
 	c->from->session->waiting_count -= c->waited;
+	copy_redeem(c);
 	if (!c->from->device)
-		svc_buffer_fail(c->to, c->from->code, c->from->text);
+		svc_buffer_fail(c->to, c->from->code ? c->from->code : SAL_INTERNAL, c->from->text);
 	else if (server->ops->copy(c->from->device, &device, &err) < 0)
 		svc_buffer_fail(c->to, err.code, err.text);
 	else
-		svc_buffer_set(c->to, device);
+		svc_buffer_set(c->to, device, c->from->lane);
 	svc_buffer_unref(c->from);
 	svc_buffer_unref(c->to);
 	free(c);
 }
 
-static bool take_copy(struct svc_session *s, const struct sal_msg_copy *m)
+static enum svc_taken take_copy(struct svc_session *s, const struct sal_msg_copy *m)
 {
 	struct svc_buffer *from = svc_idmap_find(&s->buffers, m->from);
-	struct svc_buffer *to = new_buffer(s, m->to, from ? from->bytes : 0);
+	uint64_t bytes = from ? from->bytes : 0;
+	enum svc_answer answer;
+	struct svc_buffer *to;
 	struct copy *c;
 
+	if (svc_idmap_find(&s->buffers, m->to))
+		return SVC_BROKEN;
+	answer = svc_memory_ask(s, bytes);
+	if (answer == SVC_LATER)
+		return SVC_TAKE_LATER;
+	to = new_buffer(s, m->to, bytes);
 	if (!to)
-		return false;
+		return SVC_BROKEN;
 	if (!from) {
 		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
 				"copied from a buffer that does not exist");
-		return true;
+		return SVC_TAKEN;
+	}
+	if (answer == SVC_NO) {
+		refuse_buffer(s, to);
+		return SVC_TAKEN;
 	}
 	c = malloc(sizeof(*c));
 	if (!c)
-		return false;
+		return SVC_BROKEN;
+	s->promised_bytes += bytes;
 	*c = (struct copy){ { .go = copy_start },
 			    svc_buffer_ref(from),
 			    svc_buffer_ref(to),
 			    svc_buffer_is_pending(from) };
 	s->waiting_count += c->waited;
 	when_started(from, &c->waiter);
-	return true;
+	return SVC_TAKEN;
 }
 
 static bool take_delete(struct svc_session *s, const struct sal_msg_delete *m)
@@ -280,7 +375,7 @@ static bool make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
 
 /* Arguments that an output takes over leave the client's hands now. */
 static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
-			 const struct svc_execution *x)
+			 struct svc_execution *x)
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
 	const struct sal_program_facts *facts = x->program->facts;
@@ -291,8 +386,10 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 
 		for (k = 0; k < x->keep_count && !kept; k++)
 			kept = x->keep[k] == (int64_t)facts->donated[i];
-		if (!kept)
-			svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[facts->donated[i]]));
+		if (kept)
+			continue;
+		x->donated[x->donated_count++] = facts->donated[i];
+		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[facts->donated[i]]));
 	}
 }
 
@@ -329,7 +426,8 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->keep = calloc((size_t)m->keep_count + 1, sizeof(*x->keep));
-	if (x->args && x->outputs && x->keep)
+	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
+	if (x->args && x->outputs && x->keep && x->donated)
 		return x;
 	svc_execution_free(x);
 	return NULL;
@@ -521,30 +619,35 @@ static bool take_unload(struct svc_session *s, const struct sal_msg_unload *m)
 	return true;
 }
 
-bool svc_intake(struct svc_session *s, const struct sal_header *record)
+static enum svc_taken taken(bool ok)
+{
+	return ok ? SVC_TAKEN : SVC_BROKEN;
+}
+
+enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record)
 {
 	if (!sal_submit_is_valid(record))
-		return false;
+		return SVC_BROKEN;
 	switch (record->type) {
 	case SAL_MSG_COMPILE:
-		return take_compile(s, (const struct sal_msg_compile *)record);
+		return taken(take_compile(s, (const struct sal_msg_compile *)record));
 	case SAL_MSG_LOAD:
-		return take_load(s, (const struct sal_msg_load *)record);
+		return taken(take_load(s, (const struct sal_msg_load *)record));
 	case SAL_MSG_FETCH:
-		return take_fetch(s, (const struct sal_msg_fetch *)record);
+		return taken(take_fetch(s, (const struct sal_msg_fetch *)record));
 	case SAL_MSG_UNLOAD:
-		return take_unload(s, (const struct sal_msg_unload *)record);
+		return taken(take_unload(s, (const struct sal_msg_unload *)record));
 	case SAL_MSG_UPLOAD:
 		return take_upload(s, (const struct sal_msg_upload *)record);
 	case SAL_MSG_DOWNLOAD:
-		return take_download(s, (const struct sal_msg_download *)record);
+		return taken(take_download(s, (const struct sal_msg_download *)record));
 	case SAL_MSG_EXECUTE:
-		return take_execute(s, (const struct sal_msg_execute *)record);
+		return taken(take_execute(s, (const struct sal_msg_execute *)record));
 	case SAL_MSG_DELETE:
-		return take_delete(s, (const struct sal_msg_delete *)record);
+		return taken(take_delete(s, (const struct sal_msg_delete *)record));
 	case SAL_MSG_COPY:
 		return take_copy(s, (const struct sal_msg_copy *)record);
 	default:
-		return false;
+		return SVC_BROKEN;
 	}
 }

@@ -46,19 +46,30 @@ struct svc_shared_program *svc_program_ref(struct svc_shared_program *p)
 
 void svc_program_unref(struct svc_server *server, struct svc_shared_program *p)
 {
+	uint32_t i;
+
 	if (!p || --p->refs > 0)
 		return;
 	TAILQ_REMOVE(&server->programs, p, link);
-	if (p->loaded)
-		server->ops->unload(p->loaded);
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		if (p->loaded[i])
+			server->ops->unload(p->loaded[i]);
 	free(p->facts);
 	sal_image_unref(p->image);
 	free(p);
 }
 
-int svc_program_load(struct svc_server *server, struct svc_shared_program *p, struct sal_err *err)
+int svc_program_load(struct svc_server *server, struct svc_shared_program *p, uint32_t lane,
+		     struct sal_err *err)
 {
-	if (p->loaded)
+	struct sal_loaded *loaded = NULL;
+	int rc;
+
+	if (p->loaded[lane])
 		return SAL_OK;
-	return server->ops->load(server->lanes[0].stream, p->image->image, &p->loaded, err);
+	rc = server->ops->load(server->lanes[lane].stream, p->image->image, &loaded, err);
+	(void)pthread_mutex_lock(&server->lock);
+	p->loaded[lane] = loaded;
+	(void)pthread_mutex_unlock(&server->lock);
+	return rc;
 }

@@ -32,6 +32,11 @@
 #define LAST_WAIT_NS UINT64_C(2000000000)
 /* A connection that says nothing for that long is closed. */
 #define HELLO_NS UINT64_C(2000000000)
+/* Lanes that a policy gets which wants as many as fit, if the operator names no number. */
+#define LANES_UNASKED 8
+/* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
+#define GRAINS 16384
+#define GRAIN_MOST (UINT64_C(1) << 20)
 
 /* One connection. */
 struct svc_client {
@@ -502,35 +507,23 @@ static void on_second(uv_timer_t *timer)
 	}
 }
 
-/* Decisions of the engine that the worker acts on. Under server->lock. */
-static void on_decision(void *ctx, const struct sal_record *r, struct sal_session *s,
-			struct sal_iteration *it)
-{
-	struct svc_server *server = ctx;
-
-	(void)s;
-	if (r->what == SAL_GRANT) {
-		svc_execution_of(it)->is_granted = true;
-		TAILQ_INSERT_TAIL(&server->worker.granted, svc_execution_of(it), granted);
-	} else if (r->what == SAL_WAKE_AT) {
-		server->worker.wake_ns = r->value;
-	} else if (r->what == SAL_EJECT) {
-		sal_log_error("policy", "ejected: %s; fifo has taken over",
-			      sal_reason_name(r->reason));
-	}
-}
-
 static int open_engine(struct svc_server *server, struct sal_err *err)
 {
 	struct sal_engine_config cfg = {
 		.capacity_bytes = server->options.memory_bytes,
 		.policy = server->options.policy,
-		.emit = on_decision,
+		.emit = svc_on_decision,
 		.emit_ctx = server,
 	};
 
 	sal_tuning_default(&cfg.tuning);
-	cfg.tuning.lanes = 1; /* one stream for now */
+	cfg.tuning.lanes = server->options.lanes;
+	cfg.tuning.lane_cap = LANES_UNASKED;
+	server->grain_bytes = server->options.memory_bytes / GRAINS;
+	if (server->grain_bytes > GRAIN_MOST)
+		server->grain_bytes = GRAIN_MOST;
+	if (server->grain_bytes == 0)
+		server->grain_bytes = 1;
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 
@@ -603,7 +596,11 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	server->options = *options;
 	server->listen_fd = server->lock_fd = -1;
 	server->worker.epoll = server->worker.bell = server->worker.ring_fd = -1;
-	TAILQ_INIT(&server->worker.granted);
+	TAILQ_INIT(&server->granted);
+	TAILQ_INIT(&server->refused);
+	STAILQ_INIT(&server->carrier.errands);
+	(void)pthread_mutex_init(&server->carrier.lock, NULL);
+	(void)pthread_cond_init(&server->carrier.wake, NULL);
 	STAILQ_INIT(&server->ready);
 	server->start_ns = server->idle_since_ns = svc_now_ns();
 	(void)pthread_mutex_init(&server->lock, NULL);
@@ -620,6 +617,8 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 		rc = open_engine(server, err);
 	if (rc >= 0)
 		rc = open_pool(server, err);
+	if (rc >= 0)
+		rc = svc_carrier_start(server, err);
 	if (rc >= 0)
 		rc = svc_worker_start(server, err);
 	if (rc >= 0)
@@ -647,7 +646,7 @@ static bool wait_for_device(struct svc_server *server)
 
 	while (busy && server->engine && server->worker.started) {
 		(void)pthread_mutex_lock(&server->lock);
-		busy = server->running > 0;
+		busy = server->running > 0 || atomic_load(&server->reporters) > 0;
 		(void)pthread_mutex_unlock(&server->lock);
 		if (busy && svc_now_ns() > until)
 			return false;
@@ -660,6 +659,7 @@ static bool wait_for_device(struct svc_server *server)
 void svc_server_close(struct svc_server *server)
 {
 	struct svc_client *c;
+	uint32_t i;
 
 	while ((c = LIST_FIRST(&server->clients)))
 		client_close(c);
@@ -669,6 +669,7 @@ void svc_server_close(struct svc_server *server)
 		(void)unlink(server->options.socket_path);
 		_exit(0);
 	}
+	svc_carrier_stop(server);
 	on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
 	if (server->pool)
 		sal_compile_pool_close(server->pool);
@@ -678,7 +679,8 @@ void svc_server_close(struct svc_server *server)
 	(void)uv_loop_close(&server->loop);
 	sal_engine_destroy(server->engine);
 	if (server->ops) {
-		server->ops->close_stream(server->lanes[0].stream);
+		for (i = 0; i < SAL_LANES_MAX; i++)
+			server->ops->close_stream(server->lanes[i].stream);
 		server->ops->close(server->device);
 	}
 	free(server->facts);
@@ -688,5 +690,7 @@ void svc_server_close(struct svc_server *server)
 	}
 	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
+	(void)pthread_mutex_destroy(&server->carrier.lock);
+	(void)pthread_cond_destroy(&server->carrier.wake);
 	(void)pthread_mutex_destroy(&server->lock);
 }

@@ -5,17 +5,21 @@
  *     main.c      options, start, stop
  *     server.c    main thread: accept, hello, death of clients, compile jobs
  *     admin.c     main thread: answers to `salus ps` and its kind
- *     worker.c    worker thread: drains rings, starts granted iterations, sleeps
+ *     worker.c    worker thread: drains rings, sleeps
+ *     turn.c      decisions of the engine carried out: accounts for what ended, starts what was granted
+ *     carrier.c   carrier thread: what takes long and must hold nobody up (paging, moving, loading)
  *     intake.c    what each record of a client means
  *     execution.c one iteration from its record to its end
+ *     memory.c    what a session holds, and asking the engine for more
  *     buffer.c    device memory of a session
  *     program.c   programs, shared by content
  *     session.c   the session: ownership of all of the above
  *     outbox.c    completions to a client
  *
- * Threads: the main thread (libuv), the worker, and threads of the vendor that report completions. One lock,
- * server->lock, guards sessions and the engine. Reports of the vendor take no lock of ours but the outbox's:
- * they put the completion into the client's ring and the execution onto the worker's list.
+ * Threads: the main thread (libuv), the worker, the carrier, and threads of the vendor that report completions.
+ * One lock, server->lock, guards sessions and the engine. A report of the vendor puts the completion into the
+ * client's ring and the execution onto a list; if the lock is free, it takes its turn right there and starts
+ * the next iteration without waking anybody; it never waits for the lock.
  *
  * Ownership is a tree: server, sessions, their buffers, programs and executions. Closing a session closes
  * what is below; what the vendor still uses is kept by a reference until it reports.
@@ -44,6 +48,7 @@
 
 struct svc_server;
 struct svc_session;
+struct svc_execution;
 
 /* --- options ---------------------------------------------------------------------------------------- */
 
@@ -66,7 +71,7 @@ struct svc_shared_program {
 	uint32_t refs;
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
-	struct sal_loaded *loaded; /* owned; NULL until first run */
+	struct sal_loaded *loaded[SAL_LANES_MAX]; /* owned; NULL until first run there */
 	uint64_t mean_ns; /* learned */
 	uint64_t runs;
 };
@@ -82,7 +87,9 @@ struct svc_shared_program *svc_program_share(struct svc_server *server,
 					     struct sal_image *take_image);
 struct svc_shared_program *svc_program_ref(struct svc_shared_program *p);
 void svc_program_unref(struct svc_server *server, struct svc_shared_program *p);
-int svc_program_load(struct svc_server *server, struct svc_shared_program *p, struct sal_err *err);
+/* Ready to run in that lane. On the carrier only, without the lock: it takes long. */
+int svc_program_load(struct svc_server *server, struct svc_shared_program *p, uint32_t lane,
+		     struct sal_err *err);
 
 /* --- buffers ------------------------------------------------------------------------------------------ */
 
@@ -94,25 +101,75 @@ struct svc_waiter {
 
 /* Under server->lock. */
 struct svc_buffer {
+	TAILQ_ENTRY(svc_buffer) link; /* in session->all */
 	uint32_t refs; /* the session's map; executions and waiters that use it */
 	struct svc_session *session; /* borrowed */
-	struct sal_buffer *device; /* owned; NULL: its iteration has not started, or it failed */
+	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
+	uint32_t lane; /* where `device` is */
+	struct sal_saved *saved; /* owned; paged out; changed by the carrier only */
 	int code; /* not 0: it failed */
 	char *text; /* owned; why */
 	uint64_t bytes;
+	bool counted; /* in session->live_bytes */
 	STAILQ_HEAD(, svc_waiter) waiters;
 };
 
 struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes);
 struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
 void svc_buffer_unref(struct svc_buffer *b);
-/* Settle it: it has device memory, or it failed. */
-void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device);
+/* Settle it: it has device memory in that lane, or it failed. */
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane);
 void svc_buffer_fail(struct svc_buffer *b, int code, const char *text);
+/* An iteration takes its memory over. */
+void svc_buffer_donate(struct svc_buffer *b);
 static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 {
-	return !b->device && b->code == 0;
+	return !b->device && !b->saved && b->code == 0;
 }
+
+/* --- memory ------------------------------------------------------------------------------------------- */
+
+enum svc_answer {
+	SVC_YES,
+	SVC_LATER, /* when the engine admits it: session->retry is set then */
+	SVC_NO /* never: session->refusal says why */
+};
+
+/* May the session hold so many bytes more? */
+enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes);
+/* What it holds has changed: the engine should know. */
+void svc_memory_settle(struct svc_session *s);
+/* What an iteration adds, as the engine counts it. */
+uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes);
+/* Why that was refused, for people. */
+void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal, char *text,
+			size_t size);
+
+/* --- errands ------------------------------------------------------------------------------------------ */
+
+/* Something for the carrier. */
+struct svc_errand {
+	STAILQ_ENTRY(svc_errand) link; /* in carrier->errands */
+	void (*run)(struct svc_errand *errand); /* on the carrier, without the lock */
+};
+
+struct svc_carrier {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool started, stop;
+	STAILQ_HEAD(, svc_errand) errands;
+};
+
+int svc_carrier_start(struct svc_server *server, struct sal_err *err);
+/* Does what is left to do first. */
+void svc_carrier_stop(struct svc_server *server);
+void svc_carrier_post(struct svc_server *server, struct svc_errand *errand);
+/* Everything the iteration uses goes where it will run. On the carrier, without the lock. */
+int svc_carrier_fetch(struct svc_execution *x, struct sal_err *err);
+/* The engine said so: copy the session's buffers, then report to it. */
+void svc_carrier_page_out(struct svc_session *s);
+void svc_carrier_page_in(struct svc_session *s);
 
 /* --- executions --------------------------------------------------------------------------------------- */
 
@@ -123,18 +180,26 @@ struct svc_execution {
 	uint64_t request;
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
 	int64_t *keep; /* owned */
-	size_t arg_count, output_count, keep_count;
+	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
+	size_t arg_count, output_count, keep_count, donated_count;
+	struct svc_errand errand; /* to be made ready to run in its lane */
+	uint32_t lane; /* once granted */
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
-	TAILQ_ENTRY(svc_execution) granted; /* in worker->granted, if is_granted */
-	struct svc_execution *next_done; /* in worker->done */
+	TAILQ_ENTRY(svc_execution) granted; /* in server->granted if is_granted, or server->refused */
+	struct svc_execution *next_done; /* in server->done */
 	bool is_granted, started;
+	struct sal_record refusal; /* if refused */
 	uint64_t start_ns, end_ns;
 };
 
 /* Takes the references in x; submits it to the engine. */
 void svc_execution_submit(struct svc_execution *x);
-/* The engine granted it: hand it to the device. */
+/* The engine granted it: hand it to the device, or to the carrier if it is not all there. */
 void svc_execution_start(struct svc_execution *x);
+/* The engine refused it. Frees it. */
+void svc_execution_refuse(struct svc_execution *x);
+/* It has ended: let go of its buffers. */
+void svc_execution_release(struct svc_execution *x);
 void svc_execution_free(struct svc_execution *x);
 static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
 {
@@ -210,10 +275,19 @@ struct svc_session {
 	uint32_t segment_count;
 	uint64_t segment_bytes;
 	struct svc_idmap buffers, programs;
+	TAILQ_HEAD(, svc_buffer) all; /* every buffer, also those only executions still know */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
 	struct sal_session *core; /* borrowed: engine */
-	uint64_t live_bytes, temp_bytes;
+	uint64_t live_bytes; /* of buffers that have memory, on the device or paged out */
+	uint64_t promised_bytes; /* of what was granted or admitted and has no memory yet */
+	uint64_t peak_bytes; /* the most live_bytes was */
+	uint64_t temp_bytes; /* scratch of its hungriest program */
+	struct svc_errand paging;
+	struct sal_header *held; /* owned; a record that waits for memory; nothing after it is read */
+	bool retry; /* it may go on now */
+	bool need_refused;
+	struct sal_record refusal; /* then: why */
 	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
 	uint32_t job_count;
 	uint32_t waiting_count; /* executions, downloads and copies that have not started */
@@ -231,8 +305,14 @@ int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segmen
 		     uint64_t *out_bytes, struct sal_err *err);
 /* Where those bytes of the arena are; NULL if they are not the client's to name. */
 void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *place);
-/* One record of the client. False: it broke the rules. */
-bool svc_intake(struct svc_session *s, const struct sal_header *record);
+enum svc_taken {
+	SVC_TAKEN,
+	SVC_TAKE_LATER, /* there is no memory for it now */
+	SVC_BROKEN /* it broke the rules */
+};
+
+/* One record of the client. */
+enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record);
 
 /* --- the worker --------------------------------------------------------------------------------------- */
 
@@ -241,10 +321,9 @@ struct svc_worker {
 	bool started;
 	_Atomic bool stop;
 	int epoll, bell, ring_fd; /* owned */
-	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
 	_Atomic bool sleeps;
-	TAILQ_HEAD(, svc_execution) granted;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
+	bool look; /* somebody else's turn left something for it to do */
 	uint64_t idle_from_ns; /* nothing to do since */
 	bool device_idle; /* and nothing ran when that began */
 	uint64_t gap_ns; /* learned: how long nothing to do lasts while nothing runs */
@@ -255,9 +334,22 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err);
 void svc_worker_stop(struct svc_server *server);
 /* Something changed that it should look at. Any thread. */
 void svc_worker_wake(struct svc_server *server);
-void svc_worker_push_done(struct svc_server *server, struct svc_execution *x);
+/* Would it poll if the device had nothing to do? */
+bool svc_worker_would_poll(const struct svc_worker *w);
+/* So much waits for its turn that the client is not read from: its ring fills, and it waits. */
+bool svc_session_is_ahead(const struct svc_session *s);
 /* Wake when that bell rings; 0 is the worker's own. */
 int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err);
+
+/* --- turns -------------------------------------------------------------------------------------------- */
+
+/* Decisions of the engine: what is to be done about them is noted. Under server->lock. */
+void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
+		     struct sal_iteration *it);
+/* Account for what ended, start what was granted, until nothing is left. Under server->lock. */
+bool svc_turn(struct svc_server *server);
+/* An execution ended: any thread, with or without the lock. */
+void svc_turn_done(struct svc_execution *x);
 
 /* --- lanes -------------------------------------------------------------------------------------------- */
 
@@ -284,8 +376,13 @@ struct svc_server {
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
 	STAILQ_HEAD(, svc_waiter) ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
+	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
+	TAILQ_HEAD(, svc_execution) granted, refused;
+	uint64_t grain_bytes; /* memory is asked for in multiples of this */
 	struct svc_worker worker;
+	struct svc_carrier carrier;
 	uint32_t running; /* executions that started and are not accounted for */
+	_Atomic uint32_t reporters; /* threads within svc_turn_done */
 	uint64_t start_ns;
 
 	/* main thread only */

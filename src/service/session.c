@@ -44,6 +44,7 @@ void svc_session_unref(struct svc_session *s)
 	(void)pthread_mutex_destroy(&s->outbox.lock);
 	svc_idmap_fini(&s->buffers);
 	svc_idmap_fini(&s->programs);
+	free(s->held);
 	free(s);
 }
 
@@ -112,12 +113,22 @@ static int open_rings(struct svc_session *s, int fds[4], struct sal_err *err)
 	return SAL_OK;
 }
 
+/* What was declared cannot be had. */
+static int refuse(struct svc_session *s, struct sal_err *err)
+{
+	char text[SAL_REASON_BYTES];
+
+	svc_memory_explain(s, &s->refusal, text, sizeof(text));
+	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "%s", text);
+}
+
 static int join_engine(struct svc_session *s, const struct sal_hello *hello, struct sal_err *err)
 {
 	struct sal_job job = {
 		.weight_milli = hello->weight_milli,
 		.priority = hello->priority,
 		.total_ns = hello->total_ns,
+		.declared = { hello->persist_bytes, hello->ephem_bytes },
 	};
 	struct svc_server *server = s->server;
 	int rc;
@@ -126,7 +137,10 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
 	if (rc >= 0) {
 		s->id = s->core->id;
-		rc = svc_worker_watch(server, s->bell, s->id, err);
+		if (s->core->refused)
+			rc = refuse(s, err);
+		else
+			rc = svc_worker_watch(server, s->bell, s->id, err);
 		if (rc < 0)
 			sal_engine_close(server->engine, svc_now_ns(), s->core);
 		else
@@ -166,6 +180,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);
 	svc_idmap_init(&s->programs);
+	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
 	TAILQ_INIT(&s->jobs);
 	rc = open_rings(s, fds, err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker - the thread that drains the rings, starts what was granted and accounts for what ended.
+ * worker - the thread that drains the rings, and takes its turn when nobody else did.
  *
  * With something to do it does it. With nothing to do it polls for as long as such pauses have lasted lately,
  * if that is short, and then sleeps until a bell rings. It does not poll while the device is at work on
@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,18 +49,6 @@ void svc_worker_wake(struct svc_server *server)
 		sal_doorbell_ring(w->ring_fd);
 }
 
-void svc_worker_push_done(struct svc_server *server, struct svc_execution *x)
-{
-	struct svc_worker *w = &server->worker;
-	struct svc_execution *first = atomic_load_explicit(&w->done, memory_order_relaxed);
-
-	do
-		x->next_done = first;
-	while (!atomic_compare_exchange_weak_explicit(&w->done, &first, x, memory_order_release,
-						      memory_order_relaxed));
-	svc_worker_wake(server);
-}
-
 int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
@@ -70,99 +59,82 @@ int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, s
 	return SAL_OK;
 }
 
-/* Learn how long its program takes, for the engine's sake. */
-static void learn(struct svc_shared_program *p, uint64_t used_ns)
-{
-	p->mean_ns = p->runs ? p->mean_ns - p->mean_ns / 8 + used_ns / 8 : used_ns;
-	p->runs++;
-}
-
-static void account(struct svc_server *server, struct svc_execution *x)
-{
-	struct svc_session *s = x->session;
-	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
-
-	server->running--;
-	server->lanes[0].iterations++;
-	server->lanes[0].busy_ns += used_ns;
-	learn(x->program, used_ns);
-	TAILQ_REMOVE(&s->executions, x, link);
-	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
-	svc_execution_free(x);
-}
-
-/* Executions that ended, oldest first. */
-static bool take_done(struct svc_server *server)
-{
-	struct svc_execution *all =
-		atomic_exchange_explicit(&server->worker.done, NULL, memory_order_acquire);
-	struct svc_execution *in_order = NULL;
-	bool any = all != NULL;
-
-	while (all) {
-		struct svc_execution *next = all->next_done;
-
-		all->next_done = in_order;
-		in_order = all;
-		all = next;
-	}
-	while (in_order) {
-		struct svc_execution *next = in_order->next_done;
-
-		account(server, in_order);
-		in_order = next;
-	}
-	return any;
-}
-
-static bool start_granted(struct svc_server *server)
-{
-	struct svc_execution *x;
-	bool any = false;
-
-	while ((x = TAILQ_FIRST(&server->worker.granted))) {
-		TAILQ_REMOVE(&server->worker.granted, x, granted);
-		x->is_granted = false;
-		svc_execution_start(x);
-		any = true;
-	}
-	return any;
-}
-
 static void misbehaved(struct svc_session *s, const char *how)
 {
 	sal_log_warn("session", "disconnected id=%" PRIu64 " name=%s: %s", s->id, s->name, how);
 	svc_session_kill(s);
 }
 
-/* It runs far ahead of the device. */
-static bool is_ahead(const struct svc_session *s)
+bool svc_session_is_ahead(const struct svc_session *s)
 {
 	return s->waiting_count >= WAITING_MAX;
+}
+
+static bool is_read(const struct svc_session *s)
+{
+	return !svc_session_is_ahead(s) && !s->held;
+}
+
+/* There is no memory for this record now: it waits, and so does all that follows it. */
+static enum svc_taken hold(struct svc_session *s, const struct sal_header *record)
+{
+	s->held = malloc(record->size);
+	if (!s->held)
+		return SVC_BROKEN;
+	memcpy(s->held, record, record->size);
+	return SVC_TAKE_LATER;
+}
+
+static enum svc_taken take(struct svc_session *s, const struct sal_header *record)
+{
+	enum svc_taken taken = svc_intake(s, record);
+
+	return taken == SVC_TAKE_LATER ? hold(s, record) : taken;
+}
+
+/* Once more with the record that waits for memory; true if it was taken. */
+static bool retry(struct svc_session *s)
+{
+	struct sal_header *record = s->held;
+
+	s->held = NULL;
+	s->retry = false;
+	if (svc_intake(s, record) == SVC_TAKE_LATER) {
+		s->held = record;
+		return false;
+	}
+	free(record); /* it was in order before, so it is now */
+	return true;
 }
 
 static bool drain(struct svc_server *server, struct svc_session *s)
 {
 	unsigned n;
-	bool wake;
+	bool wake, retried = false;
 
 	svc_outbox_flush(&s->outbox);
 	if (svc_outbox_is_overfull(&s->outbox)) {
 		misbehaved(s, "it does not read its completions");
 		return true;
 	}
-	for (n = 0; n < RECORDS_AT_ONCE && !is_ahead(s); n++) {
+	if (s->held && s->retry) {
+		retried = retry(s);
+		(void)svc_turn(server);
+	}
+	for (n = 0; n < RECORDS_AT_ONCE && is_read(s); n++) {
 		enum sal_ring_take got = sal_ring_take(&s->submit, server->worker.record, &wake);
 
 		if (got == SAL_RING_EMPTY)
 			break;
-		if (got == SAL_RING_BROKEN || !svc_intake(s, server->worker.record)) {
+		if (got == SAL_RING_BROKEN || take(s, server->worker.record) == SVC_BROKEN) {
 			misbehaved(s, "it sent a record that breaks the rules");
 			return true;
 		}
-		(void)start_granted(server);
+		(void)svc_turn(server);
 	}
-	return n > 0;
+	if (n > 0)
+		svc_memory_settle(s);
+	return n > 0 || retried;
 }
 
 static bool drain_all(struct svc_server *server)
@@ -189,6 +161,11 @@ static bool tick(struct svc_server *server)
 	return true;
 }
 
+bool svc_worker_would_poll(const struct svc_worker *w)
+{
+	return w->gap_ns <= POLL_MOST_NS;
+}
+
 /*
  * Is a pause likely to be short? With nothing running, a job is about to send its next; how long that takes is
  * learned. With something short running, its end is near. With something long running: no.
@@ -199,7 +176,7 @@ static bool should_poll(struct svc_server *server, uint64_t now)
 	uint64_t budget = w->gap_ns * 2;
 	struct svc_session *s;
 
-	if (w->gap_ns > POLL_MOST_NS)
+	if (!svc_worker_would_poll(w))
 		return false;
 	if (budget > POLL_MOST_NS)
 		budget = POLL_MOST_NS;
@@ -223,10 +200,14 @@ static bool may_sleep(struct svc_server *server)
 
 	atomic_store_explicit(&w->sleeps, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* see svc_worker_wake */
-	TAILQ_FOREACH(s, &server->sessions, link) /* one that is ahead is read on when others end */
-		quiet = (is_ahead(s) || sal_ring_sleep(&s->submit)) && quiet;
-	return quiet && !atomic_load(&w->done) && TAILQ_EMPTY(&w->granted) &&
-	       !atomic_load(&w->stop);
+	TAILQ_FOREACH(s, &server->sessions, link) { /* those not read are looked at when told */
+		if (is_read(s))
+			quiet = sal_ring_sleep(&s->submit) && quiet;
+		else
+			quiet = !(s->held && s->retry) && quiet;
+	}
+	return quiet && !atomic_load(&server->done) && TAILQ_EMPTY(&server->granted) &&
+	       TAILQ_EMPTY(&server->refused) && !atomic_load(&w->stop);
 }
 
 static void awake(struct svc_server *server)
@@ -238,13 +219,19 @@ static void awake(struct svc_server *server)
 		sal_ring_awake(&s->submit);
 }
 
-static int until_wake_ms(const struct svc_worker *w)
+/* Sleep until a bell rings or the engine wants its tick, to the microsecond. */
+static int wait_for_bells(const struct svc_worker *w, struct epoll_event *rung, uint64_t wake_ns)
 {
 	uint64_t now = svc_now_ns();
+	uint64_t left = wake_ns > now ? wake_ns - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / 1000000000u),
+			      .tv_nsec = (long)(left % 1000000000u) };
+	int n = epoll_pwait2(w->epoll, rung, BELLS_AT_ONCE, wake_ns ? &t : NULL, NULL);
 
-	if (w->wake_ns == 0)
-		return -1;
-	return w->wake_ns <= now ? 0 : (int)((w->wake_ns - now + 999999) / 1000000);
+	if (n < 0 && errno == ENOSYS) /* an old kernel counts in milliseconds */
+		n = epoll_wait(w->epoll, rung, BELLS_AT_ONCE,
+			       wake_ns ? (int)((left + 999999) / 1000000) : -1);
+	return n;
 }
 
 static int bell_of(struct svc_server *server, uint64_t session_id)
@@ -281,8 +268,9 @@ static void rest(struct svc_server *server)
 	struct svc_worker *w = &server->worker;
 	uint64_t now = svc_now_ns();
 	struct epoll_event rung[BELLS_AT_ONCE];
+	uint64_t wake_ns;
 	bool sleeps;
-	int timeout_ms, n = 0;
+	int n = 0;
 
 	if (w->idle_from_ns == 0) {
 		w->idle_from_ns = now;
@@ -295,10 +283,11 @@ static void rest(struct svc_server *server)
 		return;
 	}
 	sleeps = may_sleep(server);
-	timeout_ms = until_wake_ms(w);
+	wake_ns = w->wake_ns;
+	w->look = false;
 	(void)pthread_mutex_unlock(&server->lock);
 	if (sleeps)
-		n = epoll_wait(w->epoll, rung, BELLS_AT_ONCE, timeout_ms);
+		n = wait_for_bells(w, rung, wake_ns);
 	(void)pthread_mutex_lock(&server->lock);
 	quiet_bells(server, rung, n);
 	awake(server);
@@ -322,12 +311,13 @@ static void *work(void *arg)
 {
 	struct svc_server *server = arg;
 
+	(void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* ticks are short */
 	(void)pthread_mutex_lock(&server->lock);
 	while (!atomic_load(&server->worker.stop)) {
-		bool any = take_done(server);
+		bool any = svc_turn(server);
 
-		any |= tick(server);
-		any |= start_granted(server);
+		if (tick(server))
+			any |= svc_turn(server);
 		any |= drain_all(server);
 		if (any)
 			worked(&server->worker);
@@ -373,7 +363,7 @@ void svc_worker_stop(struct svc_server *server)
 		atomic_store(&w->stop, true);
 		sal_doorbell_ring(w->ring_fd);
 		(void)pthread_join(w->thread, NULL);
-		(void)take_done(server);
+		(void)svc_turn(server);
 	}
 	free(w->record);
 	w->record = NULL;

@@ -194,5 +194,9 @@ const struct sal_device_ops sal_device_fake = {
 	.copy = sal_fake_copy,
 	.when_ready = sal_fake_when_ready,
 	.free_buffer = sal_fake_free_buffer,
+	.save = sal_fake_save,
+	.restore = sal_fake_restore,
+	.saved_bytes = sal_fake_saved_bytes,
+	.free_saved = sal_fake_free_saved,
 	.execute = sal_fake_execute,
 };

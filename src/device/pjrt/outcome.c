@@ -140,7 +140,8 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		outputs[i].rank = (uint32_t)shapes.args.dim_sizes[i];
 		outputs[i].dims = dims;
 		outputs[i].bytes = device_bytes(&outputs[i]);
-		dims += outputs[i].rank;
+		if (dims) /* scalars alone have none */
+			dims += outputs[i].rank;
 	}
 	facts->outputs = outputs;
 	facts->output_count = count;

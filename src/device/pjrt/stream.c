@@ -193,5 +193,9 @@ const struct sal_device_ops sal_device_pjrt = {
 	.copy = sal_pjrt_copy,
 	.when_ready = sal_pjrt_when_ready,
 	.free_buffer = sal_pjrt_free_buffer,
+	.save = sal_pjrt_save,
+	.restore = sal_pjrt_restore,
+	.saved_bytes = sal_pjrt_saved_bytes,
+	.free_saved = sal_pjrt_free_saved,
 	.execute = sal_pjrt_execute,
 };

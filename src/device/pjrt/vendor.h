@@ -146,6 +146,14 @@ int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 void sal_pjrt_free_buffer(struct sal_buffer *b);
 
+/* --- saved.c --- */
+
+int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
+		     struct sal_buffer **out_buffer, struct sal_err *err);
+struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
+void sal_pjrt_free_saved(struct sal_saved *saved);
+
 /* --- execute.c --- */
 
 int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);

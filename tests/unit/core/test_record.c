@@ -43,7 +43,7 @@ static void test_events_and_decisions(void **state)
 static void test_format(void **state)
 {
 	static const char want[] =
-		"12 refuse session=3 iteration=4 lane=-1 persist=5 ephem=6 value=7 "
+		"12 refuse session=3 iteration=4 lane=-1 persist=5 ephem=6 grow=8 value=7 "
 		"reason=2";
 	struct sal_record r = {
 		.now_ns = 12,
@@ -51,6 +51,7 @@ static void test_format(void **state)
 		.iteration = 4,
 		.persist_bytes = 5,
 		.ephem_bytes = 6,
+		.grow_bytes = 8,
 		.value = 7,
 		.what = SAL_REFUSE,
 		.lane = SAL_NO_LANE,

@@ -922,7 +922,7 @@ def test_other_major(daemon, major):
 
 WELCOME_TO = {
     "weight-0": dict(weight_milli=0), "weight-max": dict(weight_milli=U32), "priority-max": dict(priority=U32),
-    "needs-max": dict(persist_bytes=U64, ephem_bytes=U64), "time-max": dict(total_ns=U64), "minor-max": dict(minor=U32),
+    "time-max": dict(total_ns=U64), "minor-max": dict(minor=U32),
     "reserved": dict(reserved=U32), "no-name": dict(name=b""), "not-utf-8": dict(name=b"\xff\xfe\x80"),
     "longest-name": dict(name=b"x" * 127),
 }
@@ -934,6 +934,11 @@ def test_odd_but_welcome(daemon, changes):
     s.works()
     assert any(x["id"] == s.c.session for x in daemon.sessions())
     s.c.close()
+
+
+def test_needs_beyond_the_device(daemon):
+    with pytest.raises(HungUp, match="out of memory.*all of the device"):
+        Stage(daemon, persist_bytes=U64, ephem_bytes=U64)
 
 
 def test_a_name_cannot_forge_the_log(daemon):

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paging: what a buffer held, in host memory. */
+#include "device/fake/impl.h"
+
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sal_saved {
+	int32_t type;
+	uint64_t size;
+	unsigned char bytes[];
+};
+
+struct waiting {
+	sem_t done;
+	int code;
+	struct sal_err *err; /* borrowed */
+};
+
+static void on_copied(void *ctx, int code, const char *message)
+{
+	struct waiting *w = ctx;
+
+	if (code)
+		(void)sal_err_set(w->err, code, "%s", message);
+	w->code = code;
+	(void)sem_post(&w->done);
+}
+
+int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
+{
+	struct waiting w = { .err = err };
+	struct sal_saved *saved;
+	int rc;
+
+	*out_saved = NULL;
+	if (!b->cell)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "an iteration took this buffer over");
+	saved = malloc(sizeof(*saved) + b->cell->size);
+	if (!saved)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
+	saved->type = b->cell->type;
+	saved->size = b->cell->size;
+	(void)sem_init(&w.done, 0, 0);
+	rc = sal_fake_download(b, saved->bytes, saved->size, on_copied, &w, err);
+	if (rc >= 0) {
+		while (sem_wait(&w.done) < 0)
+			;
+		rc = -w.code;
+	}
+	(void)sem_destroy(&w.done);
+	if (rc < 0) {
+		free(saved);
+		return rc;
+	}
+	*out_saved = saved;
+	return SAL_OK;
+}
+
+int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
+		     struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	const int64_t dim = (int64_t)(take_saved->size / sal_type_bytes(take_saved->type));
+	struct sal_array array = { .type = take_saved->type, .rank = 1, .dims = &dim };
+	int rc = sal_fake_upload(s, &array, take_saved->bytes, SAL_UPLOAD_COPY, NULL, NULL,
+				 out_buffer, err);
+
+	if (rc >= 0)
+		free(take_saved);
+	return rc;
+}
+
+struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved)
+{
+	return (struct sal_text){ (const char *)saved->bytes, saved->size };
+}
+
+void sal_fake_free_saved(struct sal_saved *saved)
+{
+	free(saved);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paging: what a buffer held, in host memory, dense in the device's order of dimensions.
+ *
+ * The memory is made so that a plugin whose device is the host can use it in place when the buffer comes
+ * back, and may write to it: then coming back costs nothing, and donation works as before.
+ */
+#include "device/pjrt/vendor.h"
+
+#include <semaphore.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ALIGNMENT 64
+#define HUGE_PAGE (UINT64_C(2) << 20)
+#define MAX_RANK 64
+
+struct sal_saved {
+	PJRT_Buffer_Type type;
+	size_t rank;
+	int64_t dims[MAX_RANK];
+	int64_t minor_to_major[MAX_RANK];
+	bool row_major;
+	uint64_t size;
+	void *bytes; /* owned */
+};
+
+struct waiting {
+	sem_t done;
+	int code;
+	struct sal_err *err; /* borrowed */
+};
+
+static void on_copied(void *ctx, int code, const char *message)
+{
+	struct waiting *w = ctx;
+
+	if (code)
+		(void)sal_err_set(w->err, code, "%s", message ? message : "");
+	w->code = code;
+	(void)sem_post(&w->done);
+}
+
+/* Large ones in large pages: touching small ones for the first time costs more than the copy. */
+static void *host_memory(uint64_t size)
+{
+	uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
+	uint64_t room = (size + unit) / unit * unit;
+	void *bytes = aligned_alloc((size_t)unit, (size_t)room);
+
+	if (bytes && unit == HUGE_PAGE)
+		(void)madvise(bytes, (size_t)room, MADV_HUGEPAGE);
+	return bytes;
+}
+
+static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
+			  struct sal_err *err)
+{
+	size_t i;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Buffer_GetMemoryLayout_Args, get, .buffer = buffer);
+
+	saved->row_major = true;
+	for (i = 0; i < saved->rank; i++)
+		saved->minor_to_major[i] = (int64_t)(saved->rank - 1 - i);
+	if (!VENDOR_HAS(d, PJRT_Buffer_GetMemoryLayout))
+		return SAL_OK;
+	rc = sal_vendor_check(d, d->api->PJRT_Buffer_GetMemoryLayout(&get.args), err);
+	if (rc < 0)
+		return rc;
+	if (get.args.layout.type != PJRT_Buffer_MemoryLayout_Type_Tiled ||
+	    get.args.layout.tiled.minor_to_major_size != saved->rank)
+		return SAL_OK;
+	for (i = 0; i < saved->rank; i++) {
+		int64_t dim = get.args.layout.tiled.minor_to_major[i];
+
+		saved->row_major &= dim == saved->minor_to_major[i];
+		saved->minor_to_major[i] = dim;
+	}
+	return SAL_OK;
+}
+
+static int describe(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
+		    struct sal_err *err)
+{
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Buffer_ElementType_Args, type, .buffer = buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_Dimensions_Args, dims, .buffer = buffer);
+
+	rc = sal_vendor_check(d, d->api->PJRT_Buffer_ElementType(&type.args), err);
+	if (rc >= 0)
+		rc = sal_vendor_check(d, d->api->PJRT_Buffer_Dimensions(&dims.args), err);
+	if (rc < 0)
+		return rc;
+	if (dims.args.num_dims > MAX_RANK)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%zu dimensions are too many",
+				   dims.args.num_dims);
+	saved->type = type.args.type;
+	saved->rank = dims.args.num_dims;
+	if (saved->rank > 0)
+		memcpy(saved->dims, dims.args.dims, saved->rank * sizeof(*saved->dims));
+	return describe_order(d, buffer, saved, err);
+}
+
+int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
+{
+	struct sal_saved *saved = calloc(1, sizeof(*saved));
+	struct waiting w = { .err = err };
+	int rc;
+
+	*out_saved = NULL;
+	if (saved)
+		saved->bytes = host_memory(b->host_bytes);
+	if (!saved || !saved->bytes) {
+		free(saved);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
+	}
+	saved->size = b->host_bytes;
+	(void)sem_init(&w.done, 0, 0);
+	rc = describe(b->stream->device, b->buffer, saved, err);
+	if (rc >= 0)
+		rc = sal_pjrt_download(b, saved->bytes, (size_t)saved->size, on_copied, &w, err);
+	if (rc >= 0) {
+		while (sem_wait(&w.done) < 0)
+			;
+		rc = -w.code;
+	}
+	(void)sem_destroy(&w.done);
+	if (rc < 0) {
+		sal_pjrt_free_saved(saved);
+		return rc;
+	}
+	*out_saved = saved;
+	return SAL_OK;
+}
+
+static void on_released(void *ctx, int code, const char *message)
+{
+	(void)code;
+	(void)message;
+	sal_pjrt_free_saved(ctx);
+}
+
+/* Where each dimension's next element is, for bytes that lie in the device's order. */
+static void fill_strides(const struct sal_saved *saved, int64_t *strides)
+{
+	int64_t step = (int64_t)sal_type_bytes((int32_t)saved->type);
+	size_t i;
+
+	for (i = 0; i < saved->rank; i++) {
+		strides[saved->minor_to_major[i]] = step;
+		step *= saved->dims[saved->minor_to_major[i]];
+	}
+}
+
+int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
+		     struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	const struct sal_device *d = s->device;
+	struct sal_saved *saved = take_saved;
+	int64_t strides[MAX_RANK];
+	PJRT_Buffer_MemoryLayout layout = {
+		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
+		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
+			   .minor_to_major = saved->minor_to_major,
+			   .minor_to_major_size = saved->rank },
+	};
+	struct sal_buffer *b = calloc(1, sizeof(*b));
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
+		    .data = saved->bytes, .type = saved->type, .dims = saved->dims,
+		    .num_dims = saved->rank, .device = s->chip, .memory = s->memory,
+		    .host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy);
+
+	*out_buffer = NULL;
+	if (!b)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
+	if (!saved->row_major) {
+		fill_strides(saved, strides);
+		put.args.byte_strides = strides;
+		put.args.num_byte_strides = saved->rank;
+		put.args.device_layout = &layout;
+		put.args.host_buffer_semantics =
+			PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
+	}
+	b->stream = s;
+	b->host_bytes = saved->size;
+	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
+	if (rc < 0) {
+		free(b);
+		return rc;
+	}
+	b->buffer = put.args.buffer;
+	*out_buffer = b;
+	sal_vendor_when(d, put.args.done_with_host_buffer, on_released, saved);
+	return SAL_OK;
+}
+
+struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved)
+{
+	return (struct sal_text){ saved->bytes, (size_t)saved->size };
+}
+
+void sal_pjrt_free_saved(struct sal_saved *saved)
+{
+	if (!saved)
+		return;
+	free(saved->bytes);
+	free(saved);
+}

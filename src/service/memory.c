@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * memory - what a session holds on the device, and asking the engine for more.
+ *
+ * A session holds what its buffers take, wherever they are now, and what was promised to it: outputs of an
+ * iteration that was granted and has not started, copies that wait for their source. The engine is told in
+ * whole grains, and told of less only when it is more than a grain less, so that a loss that comes and goes
+ * costs nothing. At any time:
+ *
+ *     live + promised  <=  what the engine has tracked  <=  what the session may hold
+ */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/units.h"
+
+uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes)
+{
+	uint64_t grain = server->grain_bytes;
+
+	return bytes > UINT64_MAX - grain ? bytes : (bytes + grain - 1) / grain * grain;
+}
+
+static void tell(struct svc_session *s, uint64_t bytes)
+{
+	sal_engine_need(s->server->engine, svc_now_ns(), s->core, bytes);
+}
+
+static bool has_room(const struct svc_session *s, uint64_t want)
+{
+	return s->core->place == SAL_RESIDENT && want <= s->core->held_bytes;
+}
+
+enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
+{
+	uint64_t tracked = s->core->tracked_bytes;
+	uint64_t want;
+
+	if (__builtin_add_overflow(s->live_bytes + s->promised_bytes, more_bytes, &want))
+		want = UINT64_MAX;
+	want = svc_memory_round(s->server, want);
+	if (has_room(s, want)) {
+		if (want > tracked)
+			tell(s, want);
+		return SVC_YES;
+	}
+	s->need_refused = false;
+	/* One that was paged out comes back only for something it has not got. */
+	tell(s, s->core->place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
+	if (s->need_refused)
+		return SVC_NO;
+	return has_room(s, want) ? SVC_YES : SVC_LATER;
+}
+
+void svc_memory_settle(struct svc_session *s)
+{
+	uint64_t tracked, want;
+
+	if (s->dead)
+		return;
+	if (s->held) { /* it asks for more, but maybe no longer for as much */
+		s->retry = true;
+		return;
+	}
+	tracked = s->core->tracked_bytes;
+	want = svc_memory_round(s->server, s->live_bytes + s->promised_bytes);
+	if (want > tracked || tracked - want > s->server->grain_bytes)
+		tell(s, want);
+}
+
+/* The largest holders, as far as the text reaches. */
+static int list_holders(const struct svc_server *server, char *text, size_t size)
+{
+	const struct svc_session *s;
+	char bytes[SAL_UNITS_TEXT];
+	int used = 0;
+
+	TAILQ_FOREACH(s, &server->sessions, link) {
+		if (s->core->held_bytes == 0 || (size_t)used >= size)
+			continue;
+		used += snprintf(text + used, size - (size_t)used, "%s%s (%" PRIu64 ") %s",
+				 used ? ", " : "", s->name, s->id,
+				 sal_bytes_format(s->core->held_bytes, bytes, sizeof(bytes)));
+	}
+	return used;
+}
+
+void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal, char *text,
+			size_t size)
+{
+	char all[SAL_UNITS_TEXT], kept[SAL_UNITS_TEXT], scratch[SAL_UNITS_TEXT];
+	char most[SAL_UNITS_TEXT], holders[400];
+	uint64_t sum = 0;
+	bool of_limit = refusal->reason == SAL_REFUSE_LIMIT;
+
+	if (__builtin_add_overflow(refusal->persist_bytes, refusal->ephem_bytes, &sum))
+		sum = UINT64_MAX;
+	holders[0] = '\0';
+	(void)list_holders(s->server, holders, sizeof(holders));
+	(void)snprintf(
+		text, size,
+		"salus: out of memory: %s needs %s (%s kept + %s scratch), and the most it can "
+		"have is %s, %s%s. Now held: %s. %s",
+		s->name, sal_bytes_format(sum, all, sizeof(all)),
+		sal_bytes_format(refusal->persist_bytes, kept, sizeof(kept)),
+		sal_bytes_format(refusal->ephem_bytes, scratch, sizeof(scratch)),
+		sal_bytes_format(refusal->value, most, sizeof(most)),
+		of_limit ? "the job's limit" : "all of the device",
+		refusal->reason == SAL_REFUSE_NO_PAGING
+			? " (others wait for memory too, and paging is off)"
+			: "",
+		holders[0] ? holders : "nothing",
+		of_limit ? "Raise it with `salus set JOB memory=SIZE`, or use a smaller "
+			   "batch or model."
+			 : "Use a smaller batch or model, or give salusd more with --memory.");
+}

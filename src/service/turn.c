@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * turn - what the engine decided, carried out.
+ *
+ * The engine calls back while it works, and must not be called then: what it decided is noted on lists, and done
+ * when it has returned. Whoever holds the lock takes the turn: the worker, the carrier, or the vendor's thread
+ * that reports the end of an iteration, which so starts the next one of its lane with nobody woken in between.
+ */
+#include "service/service.h"
+
+#include "base/log.h"
+
+void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
+		     struct sal_iteration *it)
+{
+	struct svc_server *server = ctx;
+	struct svc_execution *x = it ? svc_execution_of(it) : NULL;
+	struct svc_session *s = core ? core->user : NULL;
+
+	switch (r->what) {
+	case SAL_GRANT:
+		x->lane = r->lane;
+		x->is_granted = true;
+		s->promised_bytes += it->grow_bytes;
+		TAILQ_INSERT_TAIL(&server->granted, x, granted);
+		break;
+	case SAL_REFUSE:
+		if (x) {
+			x->refusal = *r;
+			TAILQ_INSERT_TAIL(&server->refused, x, granted);
+		} else {
+			s->need_refused = true;
+			s->refusal = *r;
+			s->retry = true;
+		}
+		break;
+	case SAL_ADMIT:
+		s->retry = true;
+		break;
+	case SAL_PAGE_OUT:
+		svc_carrier_page_out(s);
+		break;
+	case SAL_PAGE_IN:
+		svc_carrier_page_in(s);
+		break;
+	case SAL_WAKE_AT:
+		server->worker.wake_ns = r->value;
+		server->worker.look = true;
+		break;
+	case SAL_EJECT:
+		sal_log_error("policy", "ejected: %s; fifo has taken over",
+			      sal_reason_name(r->reason));
+		break;
+	default: /* events, and moves: buffers follow when they are used */
+		break;
+	}
+	if (s && s->held && s->retry)
+		server->worker.look = true;
+}
+
+/* Learn how long its program takes, for the engine's sake. */
+static void learn(struct svc_shared_program *p, uint64_t used_ns)
+{
+	p->mean_ns = p->runs ? p->mean_ns - p->mean_ns / 8 + used_ns / 8 : used_ns;
+	p->runs++;
+}
+
+static void account(struct svc_server *server, struct svc_execution *x)
+{
+	struct svc_session *s = x->session;
+	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
+
+	server->running--;
+	server->lanes[x->lane].iterations++;
+	server->lanes[x->lane].busy_ns += used_ns;
+	learn(x->program, used_ns);
+	TAILQ_REMOVE(&s->executions, x, link);
+	svc_execution_release(x);
+	svc_memory_settle(s); /* before the engine looks at the next one's needs */
+	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
+	svc_execution_free(x);
+}
+
+/* Executions that ended, oldest first. */
+static bool take_done(struct svc_server *server)
+{
+	struct svc_execution *all =
+		atomic_exchange_explicit(&server->done, NULL, memory_order_acquire);
+	struct svc_execution *in_order = NULL;
+	bool any = all != NULL;
+
+	while (all) {
+		struct svc_execution *next = all->next_done;
+
+		all->next_done = in_order;
+		in_order = all;
+		all = next;
+	}
+	while (in_order) {
+		struct svc_execution *next = in_order->next_done;
+
+		account(server, in_order);
+		in_order = next;
+	}
+	return any;
+}
+
+static bool start_granted(struct svc_server *server)
+{
+	struct svc_execution *x;
+	bool any = false;
+
+	while ((x = TAILQ_FIRST(&server->granted))) {
+		TAILQ_REMOVE(&server->granted, x, granted);
+		x->is_granted = false;
+		if (svc_session_is_ahead(x->session))
+			server->worker.look = true; /* it may be read from again */
+		svc_execution_start(x);
+		any = true;
+	}
+	while ((x = TAILQ_FIRST(&server->refused))) {
+		TAILQ_REMOVE(&server->refused, x, granted);
+		svc_execution_refuse(x);
+		any = true;
+	}
+	return any;
+}
+
+bool svc_turn(struct svc_server *server)
+{
+	bool any = false;
+
+	while (take_done(server) || start_granted(server))
+		any = true;
+	return any;
+}
+
+static void push_done(struct svc_server *server, struct svc_execution *x)
+{
+	struct svc_execution *first = atomic_load_explicit(&server->done, memory_order_relaxed);
+
+	do
+		x->next_done = first;
+	while (!atomic_compare_exchange_weak_explicit(&server->done, &first, x,
+						      memory_order_release, memory_order_relaxed));
+}
+
+void svc_turn_done(struct svc_execution *x)
+{
+	struct svc_server *server = x->session->server;
+	bool wake = true;
+
+	(void)atomic_fetch_add(&server->reporters, 1);
+	push_done(server, x); /* x may be gone from here on */
+	if (pthread_mutex_trylock(&server->lock) == 0) {
+		(void)svc_turn(server);
+		wake = server->worker.look ||
+		       (server->running == 0 && svc_worker_would_poll(&server->worker));
+		(void)pthread_mutex_unlock(&server->lock);
+	}
+	if (wake)
+		svc_worker_wake(server);
+	(void)atomic_fetch_sub(&server->reporters, 1);
+}
