@@ -14,6 +14,8 @@ struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes)
 	b->session = s;
 	b->bytes = bytes;
 	s->live_bytes += bytes;
+	if (s->live_bytes > s->peak_bytes)
+		s->peak_bytes = s->live_bytes;
 	STAILQ_INIT(&b->waiters);
 	return b;
 }

@@ -11,6 +11,7 @@
  *     buffer.c    device memory of a session
  *     program.c   programs, shared by content
  *     session.c   the session: ownership of all of the above
+ *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
  *     outbox.c    completions to a client
  *
  * Threads: the main thread (libuv), the worker, and threads of the vendor that report completions. One lock,
@@ -38,6 +39,7 @@
 #include "device/device.h"
 #include "link/ring.h"
 #include "service/idmap.h"
+#include "service/recall.h"
 
 #define SVC_RING_BYTES (UINT64_C(4) << 20)
 #define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)
@@ -55,6 +57,7 @@ struct svc_options {
 	const char *log_path; /* NULL: stderr */
 	uint64_t memory_bytes, cache_bytes, arena_bytes, idle_exit_ns;
 	uint32_t lanes;
+	bool no_profiles; /* jobs are not remembered */
 	const struct sal_policy *policy;
 };
 
@@ -213,7 +216,9 @@ struct svc_session {
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
 	struct sal_session *core; /* borrowed: engine */
-	uint64_t live_bytes, temp_bytes;
+	uint64_t live_bytes, peak_bytes, temp_bytes; /* peak: the most live_bytes was */
+	struct svc_recollection recollection;
+	bool remembered; /* a run of this job is: what the user did not declare comes from there */
 	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
 	uint32_t job_count;
 	uint32_t waiting_count; /* executions, downloads and copies that have not started */
@@ -284,6 +289,7 @@ struct svc_server {
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
 	STAILQ_HEAD(, svc_waiter) ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
+	struct svc_recall recall;
 	struct svc_worker worker;
 	uint32_t running; /* executions that started and are not accounted for */
 	uint64_t start_ns;
