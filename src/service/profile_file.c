@@ -14,7 +14,7 @@
 
 #define VERSION 1
 #define FILE_MOST_BYTES (16 << 20)
-#define KEY_DIGITS (2 * SAL_PROGRAM_KEY_BYTES)
+#define KEY_DIGITS ((size_t)2 * SAL_PROGRAM_KEY_BYTES)
 /* The program cache shares the directory, and removes such files when a crash left them. */
 #define TEMP_NAME "tmp-profiles-XXXXXX"
 
