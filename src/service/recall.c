@@ -135,8 +135,10 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 			     s->id, s->name, job.declared.persist_bytes, job.declared.ephem_bytes,
 			     (double)job.total_ns / 1e9);
 	s->remembered = profile != NULL;
-	if (!is_same_job(&job, &s->core->job))
-		sal_engine_declare(server->engine, svc_now_ns(), s->core, &job);
+	if (is_same_job(&job, &s->core->job))
+		return;
+	sal_engine_declare(server->engine, svc_now_ns(), s->core, &job);
+	svc_worker_wake(server); /* somebody may have been granted their turn */
 }
 
 void svc_recall_end(struct svc_session *s)

@@ -22,12 +22,21 @@ uint64_t svc_now_ns(void)
 	return 0;
 }
 
+static int wakes;
+
+void svc_worker_wake(struct svc_server *of)
+{
+	assert_ptr_equal(of, &server);
+	wakes++;
+}
+
 static int start(void **state)
 {
 	struct sal_engine_config cfg = { .capacity_bytes = CAPACITY };
 
 	(void)state;
 	memset(&server, 0, sizeof(server));
+	wakes = 0;
 	sal_tuning_default(&cfg.tuning);
 	(void)pthread_mutex_init(&server.lock, NULL);
 	(void)uv_loop_init(&server.loop);
@@ -115,6 +124,7 @@ static void test_the_second_run_is_known(void **state)
 	assert_job(&s, 300, 50, SECOND);
 	give(&s, 'a');
 	assert_job(&s, 300, 50, SECOND);
+	assert_int_equal(wakes, 1); /* the engine was told once */
 	close_session(&s);
 }
 
