@@ -51,7 +51,8 @@ static json_t *describe(const struct svc_session *s)
 	if (!name) /* not UTF-8 */
 		name = json_string("?");
 	return json_pack(
-		"{s:I, s:o, s:i, s:i, s:s, s:i, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:i}",
+		"{s:I, s:o, s:i, s:i, s:s, s:i, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:i, "
+		"s:f}",
 		"id", (json_int_t)s->id, "name", name, "pid", (int)s->pid, "uid", (int)s->uid,
 		"state", state_of(core), "lane", core->lane ? (int)core->lane->index : -1,
 		"iterations", (json_int_t)core->done_iterations, "used_s",
@@ -59,7 +60,8 @@ static json_t *describe(const struct svc_session *s)
 		(json_int_t)s->live_bytes, "ephem_bytes", (json_int_t)s->temp_bytes, "programs",
 		(json_int_t)s->programs.count, "buffers", (json_int_t)s->buffers.count, "age_s",
 		(double)(svc_now_ns() - s->open_ns) / 1e9, "weight",
-		sal_session_weight(core) / 1000.0, "priority", (int)core->job.priority);
+		sal_session_weight(core) / 1000.0, "priority", (int)core->job.priority, "total_s",
+		(double)core->job.total_ns / 1e9);
 }
 
 static json_t *answer_ps(struct svc_server *server)

@@ -47,6 +47,7 @@ static const char usage[] =
 	"  --cache DIR        compiled programs (default: the user's cache), or `none`\n"
 	"  --cache-size SIZE  bound of that (default 4GiB)\n"
 	"  --arena SIZE       most shared memory for one job's transfers (default: half the machine's)\n"
+	"  --no-profiles      do not remember what jobs needed\n"
 	"  --idle-exit TIME   end after that long without a job\n"
 	"  --log FILE         append the log there (default: stderr)\n"
 	"  --config FILE      the same settings as `name = value` lines\n"
@@ -77,6 +78,15 @@ static int set_policy(struct setup *setup, const char *value)
 		value);
 }
 
+static int set_no_profiles(struct setup *setup, const char *value)
+{
+	setup->options.no_profiles = strcmp(value, "yes") == 0;
+	if (setup->options.no_profiles || strcmp(value, "no") == 0)
+		return SAL_OK;
+	return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
+			   "no-profiles is \"%s\": it can be yes or no", value);
+}
+
 /* One setting by name, from the command line or the file. The value must stay. */
 static int set(struct setup *setup, const char *name, const char *value)
 {
@@ -94,6 +104,8 @@ static int set(struct setup *setup, const char *name, const char *value)
 		return set_policy(setup, value);
 	else if (strcmp(name, "lanes") == 0)
 		return set_lanes(setup, value);
+	else if (strcmp(name, "no-profiles") == 0)
+		return set_no_profiles(setup, value);
 	else if (strcmp(name, "memory") == 0)
 		return sal_bytes_parse(value, &o->memory_bytes, &setup->err);
 	else if (strcmp(name, "cache-size") == 0)
@@ -135,13 +147,21 @@ static int read_config(struct setup *setup, const char *path)
 }
 
 static const struct option long_options[] = {
-	{ "socket", required_argument, NULL, 's' },	{ "plugin", required_argument, NULL, 's' },
-	{ "policy", required_argument, NULL, 's' },	{ "memory", required_argument, NULL, 's' },
-	{ "lanes", required_argument, NULL, 's' },	{ "cache", required_argument, NULL, 's' },
-	{ "cache-size", required_argument, NULL, 's' }, { "arena", required_argument, NULL, 's' },
-	{ "idle-exit", required_argument, NULL, 's' },	{ "log", required_argument, NULL, 's' },
-	{ "config", required_argument, NULL, 'c' },	{ "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'v' },		{ NULL, 0, NULL, 0 },
+	{ "socket", required_argument, NULL, 's' },
+	{ "plugin", required_argument, NULL, 's' },
+	{ "policy", required_argument, NULL, 's' },
+	{ "memory", required_argument, NULL, 's' },
+	{ "lanes", required_argument, NULL, 's' },
+	{ "cache", required_argument, NULL, 's' },
+	{ "cache-size", required_argument, NULL, 's' },
+	{ "arena", required_argument, NULL, 's' },
+	{ "idle-exit", required_argument, NULL, 's' },
+	{ "log", required_argument, NULL, 's' },
+	{ "config", required_argument, NULL, 'c' },
+	{ "no-profiles", no_argument, NULL, 's' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'v' },
+	{ NULL, 0, NULL, 0 },
 };
 
 /* Returns -1 to go on, or an exit code. */
@@ -160,7 +180,8 @@ static int parse(struct setup *setup, int argc, char **argv)
 		}
 		if (option == 'c' && read_config(setup, optarg) < 0)
 			return EXIT_CONFIG;
-		if (option == 's' && set(setup, long_options[index].name, optarg) < 0) {
+		if (option == 's' &&
+		    set(setup, long_options[index].name, optarg ? optarg : "yes") < 0) {
 			(void)fprintf(stderr, "salusd: --%s: %s\n", long_options[index].name,
 				      setup->err.text);
 			return EXIT_USAGE;

@@ -87,6 +87,7 @@ static void give_program(struct svc_job *job, struct sal_image *take_image)
 		p->id = job->id;
 		p->shared = svc_program_share(s->server, take_image);
 		if (p->shared && svc_idmap_add(&s->programs, p->id, p)) {
+			svc_recall_program(s, p->shared->image->key);
 			svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
 		} else {
 			svc_program_unref(s->server, p->shared);
@@ -618,6 +619,8 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	if (rc >= 0)
 		rc = open_pool(server, err);
 	if (rc >= 0)
+		rc = svc_recall_open(server, err);
+	if (rc >= 0)
 		rc = svc_carrier_start(server, err);
 	if (rc >= 0)
 		rc = svc_worker_start(server, err);
@@ -663,6 +666,7 @@ void svc_server_close(struct svc_server *server)
 
 	while ((c = LIST_FIRST(&server->clients)))
 		client_close(c);
+	svc_recall_save(server);
 	if (!wait_for_device(server)) {
 		/* The vendor may still use what we would free: leave it to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
@@ -677,6 +681,7 @@ void svc_server_close(struct svc_server *server)
 	uv_walk(&server->loop, close_handle, NULL);
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&server->loop);
+	svc_recall_close(server);
 	sal_engine_destroy(server->engine);
 	if (server->ops) {
 		for (i = 0; i < SAL_LANES_MAX; i++)

@@ -14,6 +14,7 @@
  *     buffer.c    device memory of a session
  *     program.c   programs, shared by content
  *     session.c   the session: ownership of all of the above
+ *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
  *     outbox.c    completions to a client
  *
  * Threads: the main thread (libuv), the worker, the carrier, and threads of the vendor that report completions.
@@ -42,6 +43,7 @@
 #include "device/device.h"
 #include "link/ring.h"
 #include "service/idmap.h"
+#include "service/recall.h"
 
 #define SVC_RING_BYTES (UINT64_C(4) << 20)
 #define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)
@@ -60,6 +62,7 @@ struct svc_options {
 	const char *log_path; /* NULL: stderr */
 	uint64_t memory_bytes, cache_bytes, arena_bytes, idle_exit_ns;
 	uint32_t lanes;
+	bool no_profiles; /* jobs are not remembered */
 	const struct sal_policy *policy;
 };
 
@@ -288,6 +291,8 @@ struct svc_session {
 	bool retry; /* it may go on now */
 	bool need_refused;
 	struct sal_record refusal; /* then: why */
+	struct svc_recollection recollection;
+	bool remembered; /* a run of this job is: what the user did not declare comes from there */
 	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
 	uint32_t job_count;
 	uint32_t waiting_count; /* executions, downloads and copies that have not started */
@@ -379,6 +384,7 @@ struct svc_server {
 	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
 	TAILQ_HEAD(, svc_execution) granted, refused;
 	uint64_t grain_bytes; /* memory is asked for in multiples of this */
+	struct svc_recall recall;
 	struct svc_worker worker;
 	struct svc_carrier carrier;
 	uint32_t running; /* executions that started and are not accounted for */

@@ -177,6 +177,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
 	copy_name(s->name, hello->name);
+	svc_recall_begin(s, hello);
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);
 	svc_idmap_init(&s->programs);
@@ -230,6 +231,7 @@ void svc_session_kill(struct svc_session *s)
 	s->dead = true;
 	TAILQ_REMOVE(&server->sessions, s, link);
 	svc_outbox_close(&s->outbox);
+	svc_recall_end(s);
 	sal_engine_close(server->engine, svc_now_ns(), s->core);
 	drop_executions(s);
 	while ((b = svc_idmap_pop(&s->buffers)))

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that are remembered: what the first run needed is known early in the second."""
+
+import json
+
+import pytest
+
+# Computes for so many seconds, at least one step; then it waits, so that it can be looked at.
+JOB = """
+import sys, time
+import jax, jax.numpy as jnp
+
+step = jax.jit(lambda x: jnp.tanh(x @ x) * 0.5)
+x = jnp.full((700, 700), 0.01)
+end = time.monotonic() + float(sys.argv[1])
+x = step(x).block_until_ready()
+while time.monotonic() < end:
+    x = step(x).block_until_ready()
+print("computed", flush=True)
+sys.stdin.readline()
+"""
+STATE_BYTES = 700 * 700 * 4
+ENOUGH_S = 1  # to be remembered
+NAMED = {"SALUS_JOB_NAME": "steps"}
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """What is on disk: the profiles by name, or None if there is no file."""
+    def read():
+        path = tmp_path / "cache" / "profiles.json"
+        if not path.exists():
+            return None
+        return {p["name"]: p for p in json.loads(path.read_text())["profiles"]}
+
+    return read
+
+
+@pytest.fixture
+def job(tmp_path):
+    """A file: programs are told apart by where in the source they come from, too."""
+    path = tmp_path / "job.py"
+    path.write_text(JOB)
+    return path
+
+
+def look(daemon, client, job, seconds, env=NAMED):
+    """Run the job; what `salus ps` says of it before it ends."""
+    run = client.start(job, seconds, env=env)
+    run.wait_for("computed")
+    session, = daemon.sessions()
+    run.say("go on")
+    run.succeed()
+    return session
+
+
+def test_the_second_run_is_known(start_daemon, client_of, job, tmp_path, kept, wait):
+    options = ["--cache", tmp_path / "cache"]
+    daemon = start_daemon(*options)
+    first = look(daemon, client_of(daemon), job, ENOUGH_S)
+    assert first["name"] == "steps" and first["total_s"] == 0
+    wait(kept, 10, "the profile to be saved")
+    profile = kept()["steps"]
+    assert profile["persist_bytes"] >= STATE_BYTES and profile["iterations"] >= 10
+    assert (tmp_path / "cache" / "profiles.json").stat().st_mode & 0o777 == 0o600
+    daemon.stop()
+
+    # Another daemon: what it knows comes from the file. The job has not run for long when it is known.
+    daemon = start_daemon(*options)
+    second = look(daemon, client_of(daemon), job, 0)
+    assert second["total_s"] == pytest.approx(profile["total_ns"] / 1e9)
+    assert second["used_s"] < second["total_s"]
+    # What the user says comes before what is remembered.
+    told = look(daemon, client_of(daemon), job, 0, env={**NAMED, "SALUS_TIME": "7s"})
+    assert told["total_s"] == 7
+    # The same programs under another name are another job.
+    other = look(daemon, client_of(daemon), job, 0, env={"SALUS_JOB_NAME": "other"})
+    assert other["total_s"] == 0
+    daemon.stop()
+    assert kept() == {"steps": profile}, "runs of one iteration are not remembered"
+
+
+def test_saved_when_the_daemon_ends(start_daemon, client_of, job, tmp_path, kept):
+    daemon = start_daemon("--cache", tmp_path / "cache")
+    run = client_of(daemon).start(job, ENOUGH_S, env=NAMED)
+    run.wait_for("computed")
+    daemon.stop()
+    assert "steps" in kept()
+
+
+def test_nothing_is_remembered_if_not_wanted(start_daemon, client_of, job, tmp_path, kept):
+    daemon = start_daemon("--cache", tmp_path / "cache", "--no-profiles")
+    for _ in range(2):
+        assert look(daemon, client_of(daemon), job, ENOUGH_S)["total_s"] == 0
+    daemon.stop()
+    assert kept() is None

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A real engine and a store in memory; the sessions have nothing but what recall looks at. */
+#include "service/recall.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "service/service.h"
+
+#define SECOND UINT64_C(1000000000)
+#define CAPACITY 1000
+
+static struct svc_server server;
+
+uint64_t svc_now_ns(void)
+{
+	return 0;
+}
+
+static int wakes;
+
+void svc_worker_wake(struct svc_server *of)
+{
+	assert_ptr_equal(of, &server);
+	wakes++;
+}
+
+static int start(void **state)
+{
+	struct sal_engine_config cfg = { .capacity_bytes = CAPACITY };
+
+	(void)state;
+	memset(&server, 0, sizeof(server));
+	wakes = 0;
+	sal_tuning_default(&cfg.tuning);
+	(void)pthread_mutex_init(&server.lock, NULL);
+	(void)uv_loop_init(&server.loop);
+	(void)uv_async_init(&server.loop, &server.recall.bell, NULL);
+	if (svc_profiles_open(NULL, 10, &server.recall.profiles, NULL) < 0)
+		return -1;
+	return sal_engine_create(&cfg, &server.engine, NULL);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	sal_engine_destroy(server.engine);
+	svc_recall_close(&server);
+	uv_close((uv_handle_t *)&server.recall.bell, NULL);
+	(void)uv_run(&server.loop, UV_RUN_DEFAULT);
+	return uv_loop_close(&server.loop);
+}
+
+static void open_session(struct svc_session *s, const struct sal_hello *hello)
+{
+	struct sal_job job = {
+		.total_ns = hello->total_ns,
+		.declared = { hello->persist_bytes, hello->ephem_bytes },
+	};
+
+	memset(s, 0, sizeof(*s));
+	s->server = &server;
+	(void)snprintf(s->name, sizeof(s->name), "mlp");
+	svc_recall_begin(s, hello);
+	assert_int_equal(sal_engine_open(server.engine, 0, &job, s, &s->core, NULL), SAL_OK);
+}
+
+static void give(struct svc_session *s, char letter)
+{
+	uint8_t key[SAL_PROGRAM_KEY_BYTES];
+
+	memset(key, letter, sizeof(key));
+	svc_recall_program(s, key);
+}
+
+static void close_session(struct svc_session *s)
+{
+	svc_recall_end(s);
+	sal_engine_close(server.engine, 0, s->core);
+}
+
+/* A run with programs a and b. */
+static void run_once(uint64_t persist_bytes, uint64_t ephem_bytes, uint64_t iterations,
+		     uint64_t total_ns)
+{
+	struct svc_session s;
+
+	open_session(&s, &(struct sal_hello){ 0 });
+	give(&s, 'a');
+	give(&s, 'b');
+	s.peak_bytes = persist_bytes;
+	s.temp_bytes = ephem_bytes;
+	s.core->done_iterations = iterations;
+	s.core->used_ns = total_ns;
+	close_session(&s);
+}
+
+static void assert_job(const struct svc_session *s, uint64_t persist_bytes, uint64_t ephem_bytes,
+		       uint64_t total_ns)
+{
+	assert_int_equal(s->core->job.declared.persist_bytes, persist_bytes);
+	assert_int_equal(s->core->job.declared.ephem_bytes, ephem_bytes);
+	assert_int_equal(s->core->job.total_ns, total_ns);
+	assert_false(s->core->refused);
+	assert_true(sal_engine_check(server.engine, NULL));
+}
+
+static void test_the_second_run_is_known(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once(300, 50, 20, SECOND);
+	assert_true(server.recall.changed);
+	open_session(&s, &(struct sal_hello){ 0 });
+	assert_false(s.remembered);
+	give(&s, 'b');
+	assert_true(s.remembered);
+	assert_job(&s, 300, 50, SECOND);
+	give(&s, 'a');
+	assert_job(&s, 300, 50, SECOND);
+	assert_int_equal(wakes, 1); /* the engine was told once */
+	close_session(&s);
+}
+
+static void test_an_unknown_program_makes_it_unknown_again(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once(300, 50, 20, SECOND);
+	open_session(&s, &(struct sal_hello){ .total_ns = 5 });
+	give(&s, 'a');
+	assert_job(&s, 300, 50, 5);
+	give(&s, 'c');
+	assert_false(s.remembered);
+	assert_job(&s, 0, 0, 5);
+	close_session(&s);
+}
+
+static void test_what_the_user_declared_wins(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once(300, 50, 20, SECOND);
+	open_session(&s, &(struct sal_hello){ .persist_bytes = 10 });
+	give(&s, 'a');
+	assert_job(&s, 10, 50, SECOND);
+	close_session(&s);
+	open_session(&s, &(struct sal_hello){ .ephem_bytes = 10, .total_ns = 7 });
+	give(&s, 'a');
+	assert_job(&s, 300, 10, 7);
+	close_session(&s);
+}
+
+static void test_never_more_than_the_device_has(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once(5000, 200, 20, SECOND);
+	open_session(&s, &(struct sal_hello){ 0 });
+	give(&s, 'a');
+	assert_job(&s, CAPACITY - 200, 200, SECOND);
+	close_session(&s);
+	open_session(&s, &(struct sal_hello){ .persist_bytes = 900 });
+	give(&s, 'a');
+	assert_job(&s, 900, 100, SECOND);
+	close_session(&s);
+	run_once(5000, 3000, 20, SECOND);
+	open_session(&s, &(struct sal_hello){ 0 });
+	give(&s, 'a');
+	assert_job(&s, 0, CAPACITY, SECOND);
+	close_session(&s);
+}
+
+static void test_a_run_too_short_is_not_remembered(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once(300, 50, 9, SECOND);
+	run_once(300, 50, 20, SECOND / 10 - 1);
+	assert_false(server.recall.changed);
+	open_session(&s, &(struct sal_hello){ 0 });
+	give(&s, 'a');
+	assert_false(s.remembered);
+	close_session(&s);
+}
+
+static void test_nothing_is_remembered_if_not_wanted(void **state)
+{
+	(void)state;
+	svc_recall_close(&server);
+	run_once(300, 50, 20, SECOND);
+	assert_false(server.recall.changed);
+	svc_recall_save(&server);
+}
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(test_the_second_run_is_known),
+		CASE(test_an_unknown_program_makes_it_unknown_again),
+		CASE(test_what_the_user_declared_wins),
+		CASE(test_never_more_than_the_device_has),
+		CASE(test_a_run_too_short_is_not_remembered),
+		CASE(test_nothing_is_remembered_if_not_wanted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
