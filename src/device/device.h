@@ -111,6 +111,12 @@ struct sal_device_ops {
 	int (*save)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 	int (*restore)(struct sal_stream *s, struct sal_saved *take_saved,
 		       struct sal_buffer **out_buffer, struct sal_err *err);
+	/*
+	 * Optional to succeed. empty gives the pages of a saved buffer back while it keeps its place; until
+	 * refill has brought its contents back, and taken the saved ones, it may only be refilled or freed.
+	 */
+	int (*empty)(struct sal_buffer *b);
+	int (*refill)(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 	/* Its bytes, as download gives them. */
 	struct sal_text (*saved_bytes)(const struct sal_saved *saved);
 	/* Accepts NULL. */

@@ -13,9 +13,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "core/lane.h"
+
+#define READER_NAP_US 50
 
 static void *carry(void *arg)
 {
@@ -114,8 +117,11 @@ static void drop_list(struct svc_buffer **list, size_t count)
 	free(list);
 }
 
-/* From the device to the host. One that cannot be saved stays where it is. */
-static int save(struct svc_buffer *b, struct sal_err *err)
+/*
+ * From the device to the host. One that cannot be saved stays where it is. Where the device allows, the buffer can
+ * keep its place and lose only its pages, so that it comes back to the same address; nobody may read it then.
+ */
+static int save(struct svc_buffer *b, bool keep_place, struct sal_err *err)
 {
 	struct svc_server *server = b->session->server;
 	struct sal_buffer *device = b->device;
@@ -126,6 +132,10 @@ static int save(struct svc_buffer *b, struct sal_err *err)
 		return rc;
 	(void)pthread_mutex_lock(&server->lock);
 	b->saved = saved;
+	(void)pthread_mutex_unlock(&server->lock);
+	if (keep_place && server->ops->empty(device) >= 0)
+		return SAL_OK;
+	(void)pthread_mutex_lock(&server->lock);
 	b->device = NULL;
 	(void)pthread_mutex_unlock(&server->lock);
 	server->ops->free_buffer(device);
@@ -136,9 +146,13 @@ static int save(struct svc_buffer *b, struct sal_err *err)
 static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
 {
 	struct svc_server *server = b->session->server;
-	struct sal_buffer *device;
-	int rc = server->ops->restore(server->lanes[lane].stream, b->saved, &device, err);
+	struct sal_buffer *empty = b->device, *device = empty;
+	int rc;
 
+	if (empty && b->lane == lane)
+		rc = server->ops->refill(empty, b->saved, err);
+	else
+		rc = server->ops->restore(server->lanes[lane].stream, b->saved, &device, err);
 	if (rc < 0)
 		return rc;
 	(void)pthread_mutex_lock(&server->lock);
@@ -146,6 +160,8 @@ static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
 	b->lane = lane;
 	b->saved = NULL;
 	(void)pthread_mutex_unlock(&server->lock);
+	if (empty != device)
+		server->ops->free_buffer(empty);
 	return SAL_OK;
 }
 
@@ -174,6 +190,7 @@ static void end_paging(struct svc_session *s, struct svc_buffer **list, size_t c
 
 	(void)pthread_mutex_lock(&server->lock);
 	drop_list(list, count);
+	s->leaving = false;
 	report(server->engine, svc_now_ns(), s->core);
 	if (!s->dead)
 		svc_memory_settle(s);
@@ -194,8 +211,10 @@ static void run_page_out(struct svc_errand *errand)
 	(void)pthread_mutex_lock(&s->server->lock);
 	list = list_buffers(s, &count);
 	(void)pthread_mutex_unlock(&s->server->lock);
+	while (atomic_load(&s->readers) > 0)
+		(void)usleep(READER_NAP_US);
 	for (i = 0; i < count && !s->dead; i++)
-		if (list[i]->device && save(list[i], &err) < 0)
+		if (svc_buffer_is_there(list[i]) && save(list[i], true, &err) < 0)
 			left++;
 	if (left > 0)
 		sal_log_error("paging", "%zu buffers of %s stay on the device: %s", left, s->name,
@@ -234,6 +253,7 @@ static void run_page_in(struct svc_errand *errand)
 void svc_carrier_page_out(struct svc_session *s)
 {
 	(void)svc_session_ref(s);
+	s->leaving = true;
 	s->paging.run = run_page_out;
 	svc_carrier_post(s->server, &s->paging);
 }
@@ -259,8 +279,8 @@ int svc_carrier_fetch(struct svc_execution *x, struct sal_err *err)
 	for (i = 0; i < x->arg_count && rc >= 0; i++) {
 		struct svc_buffer *b = x->args[i];
 
-		if (b->device && b->lane != x->lane)
-			rc = save(b, err);
+		if (svc_buffer_is_there(b) && b->lane != x->lane)
+			rc = save(b, false, err);
 		if (rc >= 0 && b->saved)
 			rc = restore(b, x->lane, err);
 	}

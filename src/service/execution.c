@@ -54,10 +54,10 @@ static uint64_t growth(const struct svc_execution *x)
 void svc_execution_submit(struct svc_execution *x)
 {
 	struct svc_session *s = x->session;
-	int64_t temp = x->program->facts->memory.temp;
+	int64_t temp = x->program->shared->facts->memory.temp;
 
 	x->iteration.id = x->request;
-	x->iteration.expected_ns = x->program->mean_ns;
+	x->iteration.expected_ns = x->program->shared->mean_ns;
 	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
 	x->iteration.grow_bytes = growth(x);
 	if (x->iteration.needs.ephem_bytes > s->temp_bytes)
@@ -212,7 +212,7 @@ static bool is_all_there(const struct svc_execution *x)
 	if (!x->program->loaded[x->lane])
 		return false;
 	for (i = 0; i < x->arg_count; i++)
-		if (x->args[i]->lane != x->lane || !x->args[i]->device)
+		if (x->args[i]->lane != x->lane || !svc_buffer_is_there(x->args[i]))
 			return false;
 	return true;
 }

@@ -170,10 +170,13 @@ static void download_start(struct svc_waiter *w);
 
 static void on_downloaded(void *ctx, int code, const char *message)
 {
+	struct download *d = ctx;
+
+	(void)atomic_fetch_sub(&d->session->readers, 1);
 	download_end(ctx, code, message ? message : "");
 }
 
-/* On the carrier: of a buffer that is paged out. */
+/* On the carrier: of a buffer that is paged out, once it is. */
 static void run_read_saved(struct svc_errand *errand)
 {
 	struct download *d =
@@ -192,7 +195,7 @@ static void run_read_saved(struct svc_errand *errand)
 			memcpy(d->into ? d->into : d->bytes, saved.at, saved.size);
 	}
 	(void)pthread_mutex_lock(&server->lock);
-	if (!b->saved) { /* it came back meanwhile */
+	if (!b->saved) { /* it has come back */
 		d->waited = false;
 		download_start(&d->waiter);
 	} else {
@@ -200,6 +203,18 @@ static void run_read_saved(struct svc_errand *errand)
 		download_end(d, rc < 0 ? err.code : 0, err.text);
 	}
 	(void)pthread_mutex_unlock(&server->lock);
+}
+
+static int download_from_device(struct download *d, struct sal_err *err)
+{
+	int rc;
+
+	(void)atomic_fetch_add(&d->session->readers, 1);
+	rc = d->session->server->ops->download(d->buffer->device, d->into ? d->into : d->bytes,
+					       (size_t)d->size, on_downloaded, d, err);
+	if (rc < 0)
+		(void)atomic_fetch_sub(&d->session->readers, 1);
+	return rc;
 }
 
 static void download_start(struct svc_waiter *w)
@@ -211,7 +226,7 @@ static void download_start(struct svc_waiter *w)
 	d->session->waiting_count -= d->waited;
 	if (!d->into && !d->bytes)
 		d->bytes = malloc((size_t)d->size + 1);
-	if (b->saved && (d->into || d->bytes)) {
+	if ((b->saved || (b->device && d->session->leaving)) && (d->into || d->bytes)) {
 		d->errand.run = run_read_saved;
 		svc_carrier_post(d->session->server, &d->errand);
 		return;
@@ -220,8 +235,7 @@ static void download_start(struct svc_waiter *w)
 		download_end(d, b->code, b->text ? b->text : "");
 	else if (!d->into && !d->bytes)
 		download_end(d, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
-	else if (d->session->server->ops->download(b->device, d->into ? d->into : d->bytes,
-						   (size_t)d->size, on_downloaded, d, &err) < 0)
+	else if (download_from_device(d, &err) < 0)
 		download_end(d, err.code, err.text);
 	svc_buffer_unref(b);
 }
@@ -286,18 +300,41 @@ static void copy_redeem(const struct copy *c)
 	c->from->session->promised_bytes -= c->to->bytes;
 }
 
+static void on_copied(void *ctx, int code, const char *message)
+{
+	struct svc_session *s = ctx;
+
+	(void)code;
+	(void)message;
+	(void)atomic_fetch_sub(&s->readers, 1);
+	svc_session_unref(s);
+}
+
+static int copy_on_device(struct svc_buffer *from, struct sal_buffer **out_device,
+			  struct sal_err *err)
+{
+	const struct sal_device_ops *ops = from->session->server->ops;
+	int rc = ops->copy(from->device, out_device, err);
+
+	if (rc < 0)
+		return rc;
+	(void)atomic_fetch_add(&from->session->readers, 1);
+	if (ops->when_ready(*out_device, on_copied, svc_session_ref(from->session), NULL) < 0)
+		on_copied(from->session, 0, NULL);
+	return SAL_OK;
+}
+
 static void copy_start(struct svc_waiter *w)
 {
 	struct copy *c = (struct copy *)w;
-	struct svc_server *server = c->from->session->server;
 	struct sal_buffer *device = NULL;
 	struct sal_err err = { 0 };
 
 	c->from->session->waiting_count -= c->waited;
 	copy_redeem(c);
-	if (!c->from->device)
+	if (!svc_buffer_is_there(c->from))
 		svc_buffer_fail(c->to, c->from->code ? c->from->code : SAL_INTERNAL, c->from->text);
-	else if (server->ops->copy(c->from->device, &device, &err) < 0)
+	else if (copy_on_device(c->from, &device, &err) < 0)
 		svc_buffer_fail(c->to, err.code, err.text);
 	else
 		svc_buffer_set(c->to, device, c->from->lane);
@@ -363,7 +400,7 @@ static bool make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
 	uint32_t i;
 
 	for (i = 0; i < m->output_count; i++) {
-		uint64_t bytes = x->program->facts->outputs[i].bytes;
+		uint64_t bytes = x->program->shared->facts->outputs[i].bytes;
 		struct svc_buffer *b = new_buffer(s, m->first_output + i, bytes);
 
 		if (!b)
@@ -378,7 +415,7 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 			 struct svc_execution *x)
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
-	const struct sal_program_facts *facts = x->program->facts;
+	const struct sal_program_facts *facts = x->program->shared->facts;
 	size_t i, k;
 
 	for (i = 0; i < facts->donated_count; i++) {
@@ -421,7 +458,7 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	if (!x)
 		return NULL;
 	x->session = svc_session_ref(s);
-	x->program = svc_program_ref(p->shared);
+	x->program = svc_program_ref(p);
 	x->request = m->request;
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
@@ -612,10 +649,7 @@ static bool take_unload(struct svc_session *s, const struct sal_msg_unload *m)
 {
 	struct svc_program *p = svc_idmap_remove(&s->programs, m->id);
 
-	if (p) {
-		svc_program_unref(s->server, p->shared);
-		free(p);
-	}
+	svc_program_unref(s->server, p);
 	return true;
 }
 

@@ -16,14 +16,14 @@ static struct svc_shared_program *find_shared(struct svc_server *server, const u
 	return NULL;
 }
 
-struct svc_shared_program *svc_program_share(struct svc_server *server,
-					     struct sal_image *take_image)
+static struct svc_shared_program *share(struct svc_server *server, struct sal_image *take_image)
 {
 	struct svc_shared_program *p = find_shared(server, take_image->key);
 
 	if (p) {
 		sal_image_unref(take_image);
-		return svc_program_ref(p);
+		p->refs++;
+		return p;
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p || sal_program_facts_unpack(take_image->facts.at, take_image->facts.size, &p->facts,
@@ -38,28 +38,53 @@ struct svc_shared_program *svc_program_share(struct svc_server *server,
 	return p;
 }
 
-struct svc_shared_program *svc_program_ref(struct svc_shared_program *p)
+static void drop_shared(struct svc_server *server, struct svc_shared_program *p)
 {
-	p->refs++;
-	return p;
-}
-
-void svc_program_unref(struct svc_server *server, struct svc_shared_program *p)
-{
-	uint32_t i;
-
 	if (!p || --p->refs > 0)
 		return;
 	TAILQ_REMOVE(&server->programs, p, link);
-	for (i = 0; i < SAL_LANES_MAX; i++)
-		if (p->loaded[i])
-			server->ops->unload(p->loaded[i]);
 	free(p->facts);
 	sal_image_unref(p->image);
 	free(p);
 }
 
-int svc_program_load(struct svc_server *server, struct svc_shared_program *p, uint32_t lane,
+struct svc_program *svc_program_create(struct svc_server *server, struct sal_image *take_image)
+{
+	struct svc_program *p = calloc(1, sizeof(*p));
+
+	if (!p) {
+		sal_image_unref(take_image);
+		return NULL;
+	}
+	p->refs = 1;
+	p->shared = share(server, take_image);
+	if (!p->shared) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+struct svc_program *svc_program_ref(struct svc_program *p)
+{
+	p->refs++;
+	return p;
+}
+
+void svc_program_unref(struct svc_server *server, struct svc_program *p)
+{
+	uint32_t i;
+
+	if (!p || --p->refs > 0)
+		return;
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		if (p->loaded[i])
+			server->ops->unload(p->loaded[i]);
+	drop_shared(server, p->shared);
+	free(p);
+}
+
+int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t lane,
 		     struct sal_err *err)
 {
 	struct sal_loaded *loaded = NULL;
@@ -67,7 +92,7 @@ int svc_program_load(struct svc_server *server, struct svc_shared_program *p, ui
 
 	if (p->loaded[lane])
 		return SAL_OK;
-	rc = server->ops->load(server->lanes[lane].stream, p->image->image, &loaded, err);
+	rc = server->ops->load(server->lanes[lane].stream, p->shared->image->image, &loaded, err);
 	(void)pthread_mutex_lock(&server->lock);
 	p->loaded[lane] = loaded;
 	(void)pthread_mutex_unlock(&server->lock);

@@ -80,24 +80,22 @@ static void give_program(struct svc_job *job, struct sal_image *take_image)
 {
 	struct svc_session *s = job->session;
 	uint64_t fact_size = take_image->facts.size;
-	struct svc_program *p = calloc(1, sizeof(*p));
+	struct svc_program *p;
 
 	(void)pthread_mutex_lock(&s->server->lock);
-	if (p && !s->dead) {
-		p->id = job->id;
-		p->shared = svc_program_share(s->server, take_image);
-		if (p->shared && svc_idmap_add(&s->programs, p->id, p)) {
-			svc_recall_program(s, p->shared->image->key);
-			svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
-		} else {
-			svc_program_unref(s->server, p->shared);
-			free(p);
-			svc_outbox_reply(&s->outbox, job->request, SAL_INTERNAL,
-					 "salusd: the program cannot be kept", 0);
-		}
-	} else {
+	if (s->dead) {
 		sal_image_unref(take_image);
-		free(p);
+		(void)pthread_mutex_unlock(&s->server->lock);
+		return;
+	}
+	p = svc_program_create(s->server, take_image);
+	if (p && svc_idmap_add(&s->programs, job->id, p)) {
+		svc_recall_program(s, p->shared->image->key);
+		svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
+	} else {
+		svc_program_unref(s->server, p);
+		svc_outbox_reply(&s->outbox, job->request, SAL_INTERNAL,
+				 "salusd: the program cannot be kept", 0);
 	}
 	(void)pthread_mutex_unlock(&s->server->lock);
 }

@@ -68,30 +68,33 @@ struct svc_options {
 
 /* --- programs --------------------------------------------------------------------------------------- */
 
-/* A program as the device has it, shared by all sessions that compiled the same. Under server->lock. */
+/* What is known about a program, shared by all sessions that compiled the same. Under server->lock. */
 struct svc_shared_program {
 	TAILQ_ENTRY(svc_shared_program) link; /* in server->programs */
 	uint32_t refs;
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
-	struct sal_loaded *loaded[SAL_LANES_MAX]; /* owned; NULL until first run there */
 	uint64_t mean_ns; /* learned */
 	uint64_t runs;
 };
 
-/* A session's name for one. */
+/*
+ * A session's own copy of one, loaded where it runs. Copies are not shared: a vendor's library may keep
+ * things between runs of one (XLA:CPU keeps packed weights, by their address), and they are nobody else's.
+ */
 struct svc_program {
-	uint64_t id;
+	uint32_t refs; /* the session's map, executions */
 	struct svc_shared_program *shared; /* owned reference */
+	struct sal_loaded *loaded[SAL_LANES_MAX]; /* owned; NULL until first run there */
 };
 
 /* Takes the image. NULL for lack of memory or facts that cannot be read. */
-struct svc_shared_program *svc_program_share(struct svc_server *server,
-					     struct sal_image *take_image);
-struct svc_shared_program *svc_program_ref(struct svc_shared_program *p);
-void svc_program_unref(struct svc_server *server, struct svc_shared_program *p);
+struct svc_program *svc_program_create(struct svc_server *server, struct sal_image *take_image);
+struct svc_program *svc_program_ref(struct svc_program *p);
+/* Accepts NULL. */
+void svc_program_unref(struct svc_server *server, struct svc_program *p);
 /* Ready to run in that lane. On the carrier only, without the lock: it takes long. */
-int svc_program_load(struct svc_server *server, struct svc_shared_program *p, uint32_t lane,
+int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t lane,
 		     struct sal_err *err);
 
 /* --- buffers ------------------------------------------------------------------------------------------ */
@@ -109,7 +112,8 @@ struct svc_buffer {
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t lane; /* where `device` is */
-	struct sal_saved *saved; /* owned; paged out; changed by the carrier only */
+	/* owned; paged out: what it held. With `device`, that is empty. Changed by the carrier only. */
+	struct sal_saved *saved;
 	int code; /* not 0: it failed */
 	char *text; /* owned; why */
 	uint64_t bytes;
@@ -125,6 +129,11 @@ void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32
 void svc_buffer_fail(struct svc_buffer *b, int code, const char *text);
 /* An iteration takes its memory over. */
 void svc_buffer_donate(struct svc_buffer *b);
+/* On the device, with its contents. */
+static inline bool svc_buffer_is_there(const struct svc_buffer *b)
+{
+	return b->device && !b->saved;
+}
 static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 {
 	return !b->device && !b->saved && b->code == 0;
@@ -179,7 +188,7 @@ void svc_carrier_page_in(struct svc_session *s);
 struct svc_execution {
 	struct sal_iteration iteration; /* the engine hands it back; see svc_execution_of */
 	struct svc_session *session; /* owned reference */
-	struct svc_shared_program *program; /* owned reference */
+	struct svc_program *program; /* owned reference */
 	uint64_t request;
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
 	int64_t *keep; /* owned */
@@ -287,6 +296,8 @@ struct svc_session {
 	uint64_t peak_bytes; /* the most live_bytes was */
 	uint64_t temp_bytes; /* scratch of its hungriest program */
 	struct svc_errand paging;
+	bool leaving; /* being paged out: nothing of it is read on the device any more */
+	_Atomic uint32_t readers; /* downloads and copies that the vendor has under way */
 	struct sal_header *held; /* owned; a record that waits for memory; nothing after it is read */
 	bool retry; /* it may go on now */
 	bool need_refused;

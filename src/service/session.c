@@ -236,10 +236,8 @@ void svc_session_kill(struct svc_session *s)
 	drop_executions(s);
 	while ((b = svc_idmap_pop(&s->buffers)))
 		svc_buffer_unref(b);
-	while ((p = svc_idmap_pop(&s->programs))) {
-		svc_program_unref(server, p->shared);
-		free(p);
-	}
+	while ((p = svc_idmap_pop(&s->programs)))
+		svc_program_unref(server, p);
 	close_fd(&s->bell); /* the last of its kind: it leaves the worker's epoll set */
 	if (s->socket >= 0)
 		(void)shutdown(s->socket,

@@ -73,7 +73,7 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	server->running--;
 	server->lanes[x->lane].iterations++;
 	server->lanes[x->lane].busy_ns += used_ns;
-	learn(x->program, used_ns);
+	learn(x->program->shared, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine looks at the next one's needs */

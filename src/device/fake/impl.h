@@ -176,6 +176,8 @@ void sal_fake_free_buffer(struct sal_buffer *b);
 int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_fake_empty(struct sal_buffer *b);
+int sal_fake_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved);
 void sal_fake_free_saved(struct sal_saved *saved);
 int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);

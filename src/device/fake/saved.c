@@ -71,6 +71,20 @@ int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	return rc;
 }
 
+/* Its memory is not the host's: a buffer that leaves the device leaves its place. */
+int sal_fake_empty(struct sal_buffer *b)
+{
+	(void)b;
+	return -SAL_UNIMPLEMENTED;
+}
+
+int sal_fake_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err)
+{
+	(void)b;
+	(void)take_saved;
+	return sal_err_set(err, SAL_UNIMPLEMENTED, "the fake device empties no buffers");
+}
+
 struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved)
 {
 	return (struct sal_text){ (const char *)saved->bytes, saved->size };

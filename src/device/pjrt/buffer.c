@@ -80,7 +80,7 @@ fail:
 }
 
 /* The buffer's bytes, if they are there already and this process can read them; NULL otherwise. */
-static const void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
+static void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
 {
 	bool is_ready = false;
 
@@ -107,18 +107,19 @@ static const void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
 	return pointer.args.device_memory_ptr;
 }
 
-/* Waking a thread of the vendor's for a few bytes costs ten times the copy. */
-static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
+bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
+		      void *ctx)
 {
 	const struct sal_device *d = b->stream->device;
-	const void *bytes;
+	size_t size = (size_t)b->host_bytes;
+	void *bytes;
 
 	VENDOR_ARGS(d, PJRT_Buffer_IncreaseExternalReferenceCount_Args, hold, .buffer = b->buffer);
 	VENDOR_ARGS(d, PJRT_Buffer_DecreaseExternalReferenceCount_Args, let_go,
 		    .buffer = b->buffer);
 	VENDOR_ARGS(d, PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device, .buffer = b->buffer);
 
-	if (size == 0 || size > SMALL_DOWNLOAD || !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
+	if (size == 0 || !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
 	    sal_vendor_check(d, d->api->PJRT_Buffer_OnDeviceSizeInBytes(&on_device.args), NULL) <
 		    0 ||
 	    on_device.args.on_device_size_in_bytes !=
@@ -128,9 +129,20 @@ static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
 		return false;
 	bytes = peek(d, b->buffer);
 	if (bytes)
-		memcpy(dst, bytes, size);
+		use(bytes, size, ctx);
 	sal_vendor_drop(d, d->api->PJRT_Buffer_DecreaseExternalReferenceCount(&let_go.args));
 	return bytes != NULL;
+}
+
+static void copy_out(void *bytes, size_t size, void *dst)
+{
+	memcpy(dst, bytes, size);
+}
+
+/* Waking a thread of the vendor's for a few bytes costs ten times the copy. */
+static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
+{
+	return size <= SMALL_DOWNLOAD && sal_vendor_reach(b, copy_out, dst);
 }
 
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,

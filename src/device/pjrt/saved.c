@@ -2,8 +2,9 @@
 /*
  * Paging: what a buffer held, in host memory, dense in the device's order of dimensions.
  *
- * The memory is made so that a plugin whose device is the host can use it in place when the buffer comes
- * back, and may write to it: then coming back costs nothing, and donation works as before.
+ * A plugin whose device is the host lets us reach its buffers: such a one keeps its place and gives its pages
+ * back. That matters, for XLA:CPU keeps packed weights by their address: a program may give other results when
+ * its arguments move. Elsewhere the buffer goes and comes back as another one.
  */
 #include "device/pjrt/vendor.h"
 
@@ -15,6 +16,7 @@
 #define ALIGNMENT 64
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define MAX_RANK 64
+#define PAGE UINT64_C(4096)
 
 struct sal_saved {
 	PJRT_Buffer_Type type;
@@ -198,6 +200,42 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	b->buffer = put.args.buffer;
 	*out_buffer = b;
 	sal_vendor_when(d, put.args.done_with_host_buffer, on_released, saved);
+	return SAL_OK;
+}
+
+/* Whole pages within the buffer go back to the system; what is left of it at both ends is small. */
+static void drop_pages(void *bytes, size_t size, void *unused)
+{
+	uintptr_t from = ((uintptr_t)bytes + PAGE - 1) / PAGE * PAGE;
+	uintptr_t to = ((uintptr_t)bytes + size) / PAGE * PAGE;
+
+	(void)unused;
+	if (from < to)
+		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+int sal_pjrt_empty(struct sal_buffer *b)
+{
+	if (b->host_bytes == 0 || sal_vendor_reach(b, drop_pages, NULL))
+		return SAL_OK;
+	return -SAL_UNIMPLEMENTED;
+}
+
+static void fill(void *bytes, size_t size, void *saved)
+{
+	uintptr_t from = ((uintptr_t)bytes + PAGE - 1) / PAGE * PAGE;
+	uintptr_t to = ((uintptr_t)bytes + size) / PAGE * PAGE;
+
+	if (to > from && to - from >= HUGE_PAGE)
+		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
+	memcpy(bytes, ((struct sal_saved *)saved)->bytes, size);
+}
+
+int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err)
+{
+	if (b->host_bytes > 0 && !sal_vendor_reach(b, fill, take_saved))
+		return sal_err_set(err, SAL_INTERNAL, "a buffer can no longer be reached");
+	sal_pjrt_free_saved(take_saved);
 	return SAL_OK;
 }
 

@@ -135,6 +135,11 @@ void sal_pjrt_unload(struct sal_loaded *p);
 
 /* --- buffer.c --- */
 
+/* Calls `use` with the buffer's bytes if they are there and this process can reach them, densely packed; the
+ * buffer is held meanwhile. */
+bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
+		      void *ctx);
+
 /* Bytes of a dense array as the host stores it; fails for what is no array. */
 int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);
 int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
@@ -151,6 +156,8 @@ void sal_pjrt_free_buffer(struct sal_buffer *b);
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_pjrt_empty(struct sal_buffer *b);
+int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
 void sal_pjrt_free_saved(struct sal_saved *saved);
 
