@@ -262,6 +262,31 @@ static struct sal_buffer *put(struct bench *t, struct sal_stream *s, float first
 	return b;
 }
 
+static struct sal_saved *save(struct bench *t, struct sal_buffer *b)
+{
+	struct sal_saved *saved = NULL;
+
+	fine(t, t->ops->save(b, &saved, &t->err));
+	assert_non_null(saved);
+	return saved;
+}
+
+/* To the host and back, through as many doors as there are; takes b. */
+static struct sal_buffer *page(struct bench *t, struct sal_stream *to, struct sal_buffer *take_b)
+{
+	struct sal_saved *saved = save(t, take_b);
+	struct sal_buffer *back = NULL;
+
+	if (t->ops->empty(take_b) >= 0) {
+		fine(t, t->ops->refill(take_b, saved, &t->err));
+		saved = save(t, take_b);
+	}
+	t->ops->free_buffer(take_b);
+	fine(t, t->ops->restore(to, saved, &back, &t->err));
+	assert_non_null(back);
+	return back;
+}
+
 /* Downloads; returns the code of the failure, if any, however it was told. */
 static int get(struct bench *t, struct sal_buffer *b, void *dst, size_t size)
 {
@@ -484,6 +509,12 @@ static void round_trip(struct bench *t, int32_t type, const int64_t *dims, uint3
 	if (memcmp(data, back, size) != 0)
 		fail_msg("type %d, rank %u: not what it was", (int)type, (unsigned int)rank);
 	assert_int_equal(back[size], 0xa5);
+	b = page(t, t->stream, b);
+	memset(back, 0xa5, size + 1);
+	assert_int_equal(get(t, b, back, size), SAL_OK);
+	if (memcmp(data, back, size) != 0)
+		fail_msg("type %d, rank %u: not what it was before paging", (int)type,
+			 (unsigned int)rank);
 	t->ops->free_buffer(b);
 	free(data);
 	free(back);
@@ -518,6 +549,58 @@ static void all_shapes_make_the_round_trip(void **state)
 	round_trip(*state, F32, line, 1);
 	round_trip(*state, F32, cube, 5);
 	round_trip(*state, F32, ones, 8);
+}
+
+static void paged_buffers_can_be_donated(void **state)
+{
+	struct bench *t = *state;
+	struct sal_loaded *p = load(t, DONATE);
+	struct sal_buffer *b = put(t, t->stream, 7);
+	struct sal_buffer *args[2] = { page(t, t->stream, put(t, t->stream, 7)), b };
+	struct sal_buffer *out;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	out = page(t, t->stream, out);
+	expect(t, out, 7, 2);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(b);
+	t->ops->free_buffer(out);
+	t->ops->unload(p);
+}
+
+static void paged_buffers_change_streams(void **state)
+{
+	struct bench *t = *state;
+	struct sal_stream *other;
+	struct sal_buffer *b = put(t, t->stream, 3);
+
+	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	b = page(t, other, b);
+	expect(t, b, 3, 1);
+	b = page(t, t->stream, b);
+	expect(t, b, 3, 1);
+	t->ops->free_buffer(b);
+	t->ops->close_stream(other);
+}
+
+static void saved_bytes_can_be_read(void **state)
+{
+	struct bench *t = *state;
+	struct sal_buffer *b = put(t, t->stream, 5);
+	struct sal_saved *saved = save(t, b);
+	struct sal_text bytes = t->ops->saved_bytes(saved);
+	float data[LANES];
+
+	assert_int_equal(bytes.size, sizeof(data));
+	memcpy(data, bytes.at, sizeof(data));
+	assert_true(data[0] == 5 && data[LANES - 1] == 5 + LANES - 1);
+	expect(t, b, 5, 1); /* saving leaves it as it is */
+	t->ops->free_saved(saved);
+	t->ops->free_saved(NULL);
+	t->ops->free_buffer(b);
 }
 
 static void empty_arrays_need_no_address(void **state)
@@ -1019,6 +1102,9 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(aliased_data_outlives_its_buffer),
 		ON_BENCH(all_types_make_the_round_trip),
 		ON_BENCH(all_shapes_make_the_round_trip),
+		ON_BENCH(paged_buffers_can_be_donated),
+		ON_BENCH(paged_buffers_change_streams),
+		ON_BENCH(saved_bytes_can_be_read),
 		ON_BENCH(empty_arrays_need_no_address),
 		ON_BENCH(copies_stand_alone),
 		ON_BENCH(copies_can_be_donated),
