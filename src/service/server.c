@@ -293,6 +293,7 @@ static bool greet(struct svc_client *c)
 static bool answer_question(struct svc_client *c)
 {
 	char *end = memchr(c->bytes, '\n', c->filled);
+	int *fd = &c->server->trace.answer_fd; /* some answers come with a descriptor */
 	char *answer;
 
 	if (!end)
@@ -300,8 +301,10 @@ static bool answer_question(struct svc_client *c)
 	*end = '\0';
 	answer = svc_admin_answer(c->server, c->bytes);
 	if (answer)
-		(void)sal_socket_send(c->fd, answer, strlen(answer), NULL, 0, NULL);
+		(void)sal_socket_send(c->fd, answer, strlen(answer), fd, *fd >= 0 ? 1 : 0, NULL);
 	free(answer);
+	close_fds(fd, 1);
+	*fd = -1;
 	return false; /* one question, one answer */
 }
 
@@ -502,13 +505,23 @@ static void on_second(uv_timer_t *timer)
 	}
 }
 
-/* Decisions of the engine that the worker acts on. Under server->lock. */
+static void trace(struct svc_server *server, const struct sal_record *r,
+		  const struct sal_session *s, struct sal_iteration *it)
+{
+	const struct svc_session *session = s ? s->user : NULL;
+	const struct svc_execution *x = it ? svc_execution_of(it) : NULL;
+	struct sal_trace_span span = { x ? x->start_ns : 0, x ? x->end_ns : 0 };
+
+	svc_trace_put(&server->trace, server->engine, r, s, session ? session->name : NULL, &span);
+}
+
+/* Events and decisions of the engine; the worker acts on some of these. Under server->lock. */
 static void on_decision(void *ctx, const struct sal_record *r, struct sal_session *s,
 			struct sal_iteration *it)
 {
 	struct svc_server *server = ctx;
 
-	(void)s;
+	trace(server, r, s, it);
 	if (r->what == SAL_GRANT) {
 		svc_execution_of(it)->is_granted = true;
 		TAILQ_INSERT_TAIL(&server->worker.granted, svc_execution_of(it), granted);
@@ -527,10 +540,15 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		.policy = server->options.policy,
 		.emit = on_decision,
 		.emit_ctx = server,
+		.emit_events = true,
 	};
+	int rc;
 
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = 1; /* one stream for now */
+	rc = svc_trace_open(&server->trace, &cfg, SVC_TRACE_ENTRIES, err);
+	if (rc < 0)
+		return rc;
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 
@@ -677,6 +695,7 @@ void svc_server_close(struct svc_server *server)
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&server->loop);
 	sal_engine_destroy(server->engine);
+	svc_trace_close(&server->trace);
 	if (server->ops) {
 		server->ops->close_stream(server->lanes[0].stream);
 		server->ops->close(server->device);

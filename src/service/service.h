@@ -12,6 +12,7 @@
  *     program.c   programs, shared by content
  *     session.c   the session: ownership of all of the above
  *     outbox.c    completions to a client
+ *     trace.c     the last events and decisions of the engine, for `salus trace`
  *
  * Threads: the main thread (libuv), the worker, and threads of the vendor that report completions. One lock,
  * server->lock, guards sessions and the engine. Reports of the vendor take no lock of ours but the outbox's:
@@ -38,6 +39,7 @@
 #include "device/device.h"
 #include "link/ring.h"
 #include "service/idmap.h"
+#include "service/trace.h"
 
 #define SVC_RING_BYTES (UINT64_C(4) << 20)
 #define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)
@@ -279,6 +281,7 @@ struct svc_server {
 
 	pthread_mutex_t lock;
 	struct sal_engine *engine; /* owned */
+	struct svc_trace trace;
 	TAILQ_HEAD(, svc_session) sessions; /* owned */
 	TAILQ_HEAD(, svc_shared_program) programs;
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
