@@ -28,7 +28,8 @@ void sim_mark_in_job(const struct sim_events *e, unsigned track, const struct sa
 {
 	char name[40];
 
-	(void)snprintf(name, sizeof(name), "iteration %" PRIu64, grant->iteration);
+	/* The upper half of a client's number says what kind of request it was. */
+	(void)snprintf(name, sizeof(name), "iteration %" PRIu32, (uint32_t)grant->iteration);
 	sim_event_interval(e, track, span->start_ns, span->end_ns);
 	sim_event_name(e, name);
 	(void)fprintf(e->out,

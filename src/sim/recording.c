@@ -92,8 +92,6 @@ bool sim_entry_is_valid(const struct sal_trace_entry *entry)
 		return false;
 	if ((r->what == SAL_GRANT || r->what == SAL_DONE) && r->lane == SAL_NO_LANE)
 		return false;
-	if (r->what == SAL_SET_TUNING)
-		return entry->tuning.lanes <= SAL_LANES_MAX;
 	return !sal_trace_has_job(entry) ||
 	       (entry->job.kind < SAL_KINDS &&
 		memchr(entry->job.name, '\0', sizeof(entry->job.name)));

@@ -143,8 +143,7 @@ static int get_head(const json_t *object, struct sal_trace_head *head, struct sa
 	    !get_number(json_object_get(object, "dropped"), &head->dropped) ||
 	    !get_number(json_object_get(object, "start_ns"), &head->start_ns) ||
 	    !get_memory(object, &head->memory) ||
-	    !get_fields(json_object_get(object, "tuning"), sim_tuning_fields, &head->tuning) ||
-	    head->tuning.lanes > SAL_LANES_MAX)
+	    !get_fields(json_object_get(object, "tuning"), sim_tuning_fields, &head->tuning))
 		return sal_err_set(err, SAL_DATA_LOSS, "its head makes no sense");
 	head->realtime_ns = json_integer_value(json_object_get(object, "realtime_ns"));
 	head->magic = SAL_TRACE_MAGIC;
