@@ -48,8 +48,8 @@ const struct sim_field sim_span_fields[] = {
 };
 
 /* Whoever adds a field there must add it here: a recording without it could not be repeated. */
-_Static_assert(sizeof(struct sal_record) == 6 * 8 + 8, "sim_record_fields has them all");
-_Static_assert(sizeof(struct sal_tuning) == 8 * 8, "sim_tuning_fields has them all");
+_Static_assert(sizeof(struct sal_record) == 56, "sim_record_fields has them all");
+_Static_assert(sizeof(struct sal_tuning) == 64, "sim_tuning_fields has them all");
 
 uint64_t sim_field_get(const struct sim_field *f, const void *from)
 {

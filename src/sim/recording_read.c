@@ -53,11 +53,11 @@ static bool get_memory(const json_t *object, struct sal_trace_memory *memory)
 
 static uint16_t what_named(const char *name)
 {
-	uint16_t what;
+	int what;
 
 	for (what = SAL_OPEN; what < SAL_WHAT_END; what++)
-		if (strcmp(sal_what_name(what), name) == 0)
-			return what;
+		if (strcmp(sal_what_name((uint16_t)what), name) == 0)
+			return (uint16_t)what;
 	return 0;
 }
 
@@ -167,22 +167,27 @@ static int load(const char *path, json_t **out_root, struct sal_err *err)
 	return SAL_OK;
 }
 
+static int get_recording(const json_t *object, struct sim_recording *out, struct sal_err *err)
+{
+	int rc;
+
+	out->head = calloc(1, sizeof(*out->head));
+	if (!out->head)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	rc = get_head(object, out->head, err);
+	return rc < 0 ? rc : get_entries(json_object_get(object, "entries"), out, err);
+}
+
 int sim_recording_read(const char *path, struct sim_recording *out, struct sal_err *err)
 {
 	struct sal_err why = { 0 };
-	const json_t *object;
 	json_t *root;
 	int rc = load(path, &root, err);
 
 	*out = (struct sim_recording){ 0 };
 	if (rc < 0)
 		return rc;
-	object = json_object_get(root, "salus");
-	out->head = calloc(1, sizeof(*out->head));
-	rc = out->head ? get_head(object, out->head, &why)
-		       : sal_err_set(&why, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	if (rc >= 0)
-		rc = get_entries(json_object_get(object, "entries"), out, &why);
+	rc = get_recording(json_object_get(root, "salus"), out, &why);
 	json_decref(root);
 	if (rc < 0) {
 		sim_recording_fini(out);

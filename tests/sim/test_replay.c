@@ -70,11 +70,11 @@ static void add_jobs(struct stage *stage)
 	for (i = 0; i < 8; i++) {
 		struct drv_load load = {
 			.job = { .kind = i % 3 ? SAL_TRAINING : SAL_INFERENCE,
-				 .weight_milli = 500 * (1 + i % 3),
+				 .weight_milli = 500 + 500 * (i % 3),
 				 .priority = i % 2,
 				 .total_ns = i % 4 ? i * SEC : 0,
 				 .declared = { (1 + i % 3) * GIB, GIB / (1 + i) } },
-			.start_ns = i * 20 * MS,
+			.start_ns = 20 * MS * i,
 			.count = 40,
 			.iter_ns = (1 + i) * MS,
 			.jitter_ns = MS,

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#define ROOM 8u
+#define ROOM UINT64_C(8)
 
 /* A ring beside an engine that says nothing by itself. */
 struct bed {
