@@ -65,7 +65,7 @@ void sim_event_interval(const struct sim_events *e, unsigned track, uint64_t fro
 			uint64_t to_ns)
 {
 	sim_event_open(e, "X", track, from_ns);
-	put_time(e, "dur", to_ns - from_ns);
+	put_time(e, "dur", to_ns > from_ns ? to_ns - from_ns : 0);
 }
 
 void sim_event_name(const struct sim_events *e, const char *name)
