@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -16,7 +17,8 @@ SALUS = BUILD / "bin" / "salus"
 TUNING = {"lanes": 1, "page_bytes_per_s": 0, "page_margin": 10, "anticipate_ns": 0, "short_ns": 0,
           "idle_ns": 0, "pass_bound": 64, "guess_ns": 0}
 FACTS = {"kind": 0, "weight_milli": 1000, "priority": 20, "limit_bytes": 0}
-# what, lane, reason, now_ns, session, iteration, persist_bytes, ephem_bytes, value
+COLUMNS = ["what", "lane", "reason", "now_ns", "session", "iteration", "persist_bytes", "ephem_bytes",
+           "value"]
 TWO_JOBS = [
     ["open", -1, 0, 10, 1, 0, 0, 0, 0, {**FACTS, "name": "é"}],
     ["admit", 0, 0, 10, 1, 0, 0, 0, 0],
@@ -47,6 +49,12 @@ def replay(folder, content, *args):
     path = folder / "r.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     return salus("sim", "--replay", path, *args)
+
+
+def test_columns_are_these(tmp_path):
+    """The rows here are written in the order of the columns of a recording."""
+    source = (ROOT / "src" / "sim" / "recording.c").read_text()
+    assert re.findall(r"FIELD\(sal_record, (\w+)\)", source) == COLUMNS[3:]
 
 
 def test_identical(tmp_path):
