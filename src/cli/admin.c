@@ -20,6 +20,7 @@
 struct line {
 	char *at; /* owned */
 	size_t used, room;
+	int fd; /* owned: came with it; -1: none */
 };
 
 static int refuse_connect(const char *path, int why, struct sal_err *err)
@@ -115,10 +116,39 @@ static bool grow(struct line *line)
 	return true;
 }
 
+/* Keep the descriptor that came with the bytes; there is room for one. */
+static void take_fd(struct msghdr *message, struct line *line)
+{
+	struct cmsghdr *head = CMSG_FIRSTHDR(message);
+
+	if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
+		return;
+	if (line->fd >= 0)
+		(void)close(line->fd);
+	memcpy(&line->fd, CMSG_DATA(head), sizeof(line->fd));
+}
+
+static ssize_t receive_bytes(int fd, struct line *line)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	struct iovec part = { line->at + line->used, line->room - line->used };
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n > 0)
+		take_fd(&message, line);
+	return n;
+}
+
 /* Receives some more. 1 when the line is whole: line->used then counts what is before the newline. */
 static int receive_some(int fd, struct line *line, struct sal_err *err)
 {
-	ssize_t n = recv(fd, line->at + line->used, line->room - line->used, MSG_DONTWAIT);
+	ssize_t n = receive_bytes(fd, line);
 	char *end;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -148,9 +178,10 @@ static int receive_line(int fd, struct line *line, int64_t deadline_ms, struct s
 	return rc;
 }
 
-static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, struct sal_err *err)
+static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, int *out_fd,
+			 struct sal_err *err)
 {
-	struct line line = { 0 };
+	struct line line = { .fd = -1 };
 	json_error_t why;
 	int rc = receive_line(fd, &line, deadline_ms, err);
 
@@ -160,6 +191,7 @@ static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, struct
 			rc = sal_err_set(err, SAL_DATA_LOSS, "its answer is no JSON: %s", why.text);
 	}
 	free(line.at);
+	*out_fd = line.fd;
 	if (*out_reply && !json_is_boolean(json_object_get(*out_reply, "ok"))) {
 		json_decref(*out_reply);
 		*out_reply = NULL;
@@ -168,20 +200,39 @@ static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, struct
 	return rc < 0 ? rc : SAL_OK;
 }
 
-int cli_admin_ask(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
-		  struct sal_err *err)
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		(void)close(*fd);
+	*fd = -1;
+}
+
+int cli_admin_ask_fd(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
+		     int *out_fd, struct sal_err *err)
 {
 	int64_t deadline_ms = cli_deadline_in(wait_ms);
 	struct sal_err why = { 0 };
 	int fd, rc;
 
 	*out_reply = NULL;
+	*out_fd = -1;
 	fd = connect_within(path, wait_ms, err);
 	if (fd < 0)
 		return fd;
 	rc = send_request(fd, request, deadline_ms, &why);
 	if (rc >= 0)
-		rc = receive_reply(fd, deadline_ms, out_reply, &why);
+		rc = receive_reply(fd, deadline_ms, out_reply, out_fd, &why);
 	(void)close(fd);
+	if (rc < 0)
+		close_fd(out_fd);
 	return rc < 0 ? sal_err_set(err, why.code, "salusd at %s: %s", path, why.text) : rc;
+}
+
+int cli_admin_ask(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
+		  struct sal_err *err)
+{
+	int fd, rc = cli_admin_ask_fd(path, request, wait_ms, out_reply, &fd, err);
+
+	close_fd(&fd);
+	return rc;
 }

@@ -22,4 +22,8 @@
 int cli_admin_ask(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
 		  struct sal_err *err);
 
+/* The same, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
+int cli_admin_ask_fd(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
+		     int *out_fd, struct sal_err *err);
+
 #endif

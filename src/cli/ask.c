@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/admin.h"
 #include "cli/cli.h"
@@ -80,7 +81,7 @@ static int find_socket(char *out, size_t size, bool *out_given, struct sal_err *
 	return rc == -SAL_NOT_FOUND ? SAL_OK : rc;
 }
 
-int cli_ask(json_t *take_request, json_t **out_reply)
+int cli_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd)
 {
 	char path[SAL_PATH_BYTES];
 	struct sal_err err = { 0 };
@@ -88,17 +89,32 @@ int cli_ask(json_t *take_request, json_t **out_reply)
 	int rc;
 
 	*out_reply = NULL;
+	*out_fd = -1;
 	rc = find_socket(path, sizeof(path), &given, &err);
 	if (rc < 0) {
 		json_decref(take_request);
 		return cli_fail(CLI_PERMISSION, &err);
 	}
-	rc = cli_admin_ask(path, take_request, CLI_ANSWER_MS, out_reply, &err);
+	rc = cli_admin_ask_fd(path, take_request, CLI_ANSWER_MS, out_reply, out_fd, &err);
 	json_decref(take_request);
 	if (rc < 0)
 		return cli_unreachable(path, given, rc, &err);
 	rc = cli_refusal(out_reply, &err);
-	return rc < 0 ? cli_fail(exit_of(rc), &err) : CLI_OK;
+	if (rc >= 0)
+		return CLI_OK;
+	if (*out_fd >= 0)
+		(void)close(*out_fd);
+	*out_fd = -1;
+	return cli_fail(exit_of(rc), &err);
+}
+
+int cli_ask(json_t *take_request, json_t **out_reply)
+{
+	int fd, rc = cli_ask_fd(take_request, out_reply, &fd);
+
+	if (fd >= 0) /* it was not asked for */
+		(void)close(fd);
+	return rc;
 }
 
 int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json)

@@ -20,6 +20,9 @@ struct cli_command;
  */
 int cli_ask(json_t *take_request, json_t **out_reply);
 
+/* The same, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
+int cli_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd);
+
 /* For a command that takes `--json` and nothing else; returns an exit code. */
 int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json);
 

@@ -38,6 +38,7 @@ extern const struct cli_command cli_cmd_ping;
 extern const struct cli_command cli_cmd_ps;
 extern const struct cli_command cli_cmd_run;
 extern const struct cli_command cli_cmd_sim;
+extern const struct cli_command cli_cmd_trace;
 
 /* How a command is called, on stdout; returns CLI_OK. */
 int cli_help(const struct cli_command *command);

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/replay.h"
+#include "cli/save.h"
 #include "sim/chrome.h"
 #include "sim/report.h"
 #include "sim/sim.h"
@@ -22,6 +23,7 @@
 
 struct request {
 	const char *trace_path;
+	const char *replay_path;
 	const char *svg_path;
 	const char *chrome_path;
 	const struct sal_policy *policies[POLICIES_MAX];
@@ -32,6 +34,7 @@ struct request {
 
 enum {
 	OPT_TRACE = 1000,
+	OPT_REPLAY,
 	OPT_POLICY,
 	OPT_MEMORY,
 	OPT_LANES,
@@ -48,6 +51,7 @@ enum {
 
 static const struct option long_options[] = {
 	{ "trace", required_argument, NULL, OPT_TRACE },
+	{ "replay", required_argument, NULL, OPT_REPLAY },
 	{ "policy", required_argument, NULL, OPT_POLICY },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
 	{ "lanes", required_argument, NULL, OPT_LANES },
@@ -127,6 +131,9 @@ static int parse_option(struct request *q, int option)
 	case OPT_TRACE:
 		q->trace_path = optarg;
 		return CLI_OK;
+	case OPT_REPLAY:
+		q->replay_path = optarg;
+		return CLI_OK;
 	case OPT_POLICY:
 		return parse_policies(q, optarg);
 	case OPT_LANES:
@@ -178,6 +185,13 @@ static int parse(struct request *q, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage_error(&cli_cmd_sim, "what is \"%s\"?", argv[optind]);
+	if (q->replay_path && (q->trace_path || q->policy_count > 0 || q->options.capacity_bytes))
+		return cli_usage_error(&cli_cmd_sim, "--replay FILE brings its own %s",
+				       q->trace_path	 ? "jobs"
+				       : q->policy_count ? "policy"
+							 : "memory");
+	if (q->replay_path)
+		return CLI_OK;
 	if (!q->trace_path)
 		return cli_usage_error(&cli_cmd_sim, "--trace FILE.csv is missing");
 	if (q->options.capacity_bytes == 0)
@@ -189,50 +203,37 @@ static int parse(struct request *q, int argc, char **argv)
 	return CLI_OK;
 }
 
-/* A pipe or a device is written to; anything else is replaced. */
-static bool is_special(const char *path)
-{
-	struct stat st;
+/* Results to be written. */
+struct drawing {
+	const struct sim_result *results;
+	size_t count;
+};
 
-	return stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+static int write_svg(FILE *out, const void *what, struct sal_err *err)
+{
+	const struct drawing *d = what;
+
+	return sim_svg_write(out, d->results, d->count, err);
 }
 
-/* Write by way of a temporary file, so that a file of that name is whole or as it was. */
-static int write_file(const char *path, const struct sim_result *results, size_t count,
-		      int (*write)(FILE *, const struct sim_result *, size_t, struct sal_err *),
-		      struct sal_err *err)
+static int write_chrome(FILE *out, const void *what, struct sal_err *err)
 {
-	bool special = is_special(path);
-	char temporary[4096];
-	FILE *file;
-	int rc;
+	const struct drawing *d = what;
 
-	if (snprintf(temporary, sizeof(temporary), special ? "%s" : "%s.partial", path) >=
-	    (int)sizeof(temporary))
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%.80s...: name too long", path);
-	file = fopen(temporary, "we");
-	if (!file)
-		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	rc = write(file, results, count, err);
-	if ((ferror(file) | fclose(file)) && rc >= 0)
-		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc >= 0 && !special && rename(temporary, path) < 0)
-		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc < 0 && !special)
-		(void)remove(temporary);
-	return rc;
+	return sim_chrome_write(out, d->results, d->count, err);
 }
 
 static int write_all(const struct request *q, const struct sim_result *results, size_t count)
 {
-	size_t drawn = q->policy_count; /* static partitioning, if asked for, comes last */
+	/* Static partitioning, if asked for, comes last. */
+	struct drawing drawn = { .results = results, .count = q->policy_count };
 	struct sal_err err = { 0 };
 	int rc = SAL_OK;
 
 	if (q->svg_path)
-		rc = write_file(q->svg_path, results, drawn, sim_svg_write, &err);
+		rc = cli_save(q->svg_path, write_svg, &drawn, &err);
 	if (rc >= 0 && q->chrome_path)
-		rc = write_file(q->chrome_path, results, drawn, sim_chrome_write, &err);
+		rc = cli_save(q->chrome_path, write_chrome, &drawn, &err);
 	if (rc < 0)
 		return cli_fail(CLI_CANNOT_CREATE, &err);
 	if (q->json)
@@ -275,6 +276,8 @@ static int run_sim(int argc, char **argv)
 
 	if (rc != CLI_OK)
 		return rc;
+	if (q.replay_path)
+		return cli_replay(q.replay_path, q.json);
 	rc = sim_trace_read(q.trace_path, &trace, &err);
 	if (rc < 0) /* file:line: what, for editors to follow */
 		return (void)fprintf(stderr, "%s\n", err.text),
@@ -289,12 +292,14 @@ const struct cli_command cli_cmd_sim = {
 	.summary = "replay a trace of jobs under one or more policies, in virtual time",
 	.usage =
 		"--trace FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
+		"       salus sim --replay FILE [--json]\n"
 		"\n"
 		"Runs the scheduling core of salusd on a virtual clock, iteration by iteration.\n"
 		"\n"
 		"  --trace FILE.csv       columns job, submit_s, duration_s or iterations + iter_ms;\n"
 		"                         optional persistent_mib, ephemeral_mib, util, weight,\n"
 		"                         priority, kind, requests_per_s\n"
+		"  --replay FILE          what `salus trace` wrote: does the core decide the same again?\n"
 		"  --policy NAME,...      fifo srtf pack fair rr priority las mix\n"
 		"  --memory SIZE          of the device, e.g. 15.6GiB\n"
 		"  --lanes N              most lanes at once (default: what the policy wants)\n"

@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 
 static const struct cli_command *const commands[] = {
-	&cli_cmd_run, &cli_cmd_ps, &cli_cmd_ping, &cli_cmd_sim, NULL,
+	&cli_cmd_run, &cli_cmd_ps, &cli_cmd_ping, &cli_cmd_sim, &cli_cmd_trace, NULL,
 };
 
 static void print_help(FILE *out)

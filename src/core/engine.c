@@ -157,12 +157,12 @@ void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 			const struct sal_job *job)
 {
-	begin(e, now_ns, SAL_DECLARE, s, NULL, job->total_ns);
 	if (s->lane)
 		s->lane->kind_count[s->job.kind]--;
 	s->job = *job;
 	if (s->lane)
 		s->lane->kind_count[s->job.kind]++;
+	begin(e, now_ns, SAL_DECLARE, s, NULL, job->total_ns);
 	if (s->refused || !s->admitted)
 		s->refused = sal_refuse_too_large(e, s, job->declared, NULL);
 	sal_drop_impossible(e, s);
@@ -403,7 +403,7 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 				   "the most are %d and %d",
 				   policy->name, policy->slot_size, policy->state_size,
 				   SAL_SLOT_BYTES, SAL_STATE_BYTES);
-	begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, 0);
+	begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
 	reset_policy(e, policy);
 	sal_settle(e);
 	return SAL_OK;
@@ -413,8 +413,8 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 {
 	struct sal_session *s;
 
-	begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
 	e->tuning = *tuning;
+	begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
 	if (e->claimant && tuning->page_bytes_per_s == 0)
 		sal_drop_claim(e);
 	if (e->policy->tune)
@@ -458,6 +458,11 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 const struct sal_policy *sal_engine_policy(const struct sal_engine *e)
 {
 	return e->policy;
+}
+
+const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e)
+{
+	return &e->tuning;
 }
 
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e)

@@ -90,6 +90,7 @@ void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
 const struct sal_policy *sal_engine_policy(const struct sal_engine *e);
+const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e);
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e);
 const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
 uint32_t sal_engine_resident_count(const struct sal_engine *e);

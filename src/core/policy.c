@@ -19,6 +19,26 @@ const struct sal_policy *sal_policy_find(const char *name)
 	return NULL;
 }
 
+uint64_t sal_policy_number(const struct sal_policy *policy)
+{
+	uint64_t i;
+
+	for (i = 0; sal_policies[i]; i++)
+		if (sal_policies[i] == policy)
+			return i + 1;
+	return 0;
+}
+
+const struct sal_policy *sal_policy_numbered(uint64_t number)
+{
+	uint64_t i;
+
+	for (i = 0; sal_policies[i]; i++)
+		if (i + 1 == number)
+			return sal_policies[i];
+	return NULL;
+}
+
 void sal_tuning_default(struct sal_tuning *tuning)
 {
 	*tuning = (struct sal_tuning){

@@ -108,6 +108,10 @@ extern const struct sal_policy *const sal_policies[];
 /* NULL if there is none of that name. */
 const struct sal_policy *sal_policy_find(const char *name);
 
+/* Its place in sal_policies, from 1; 0 if it is not in there. And back: NULL if there is none. */
+uint64_t sal_policy_number(const struct sal_policy *policy);
+const struct sal_policy *sal_policy_numbered(uint64_t number);
+
 void sal_tuning_default(struct sal_tuning *tuning);
 
 /* The ready sessions of a lane in rank order; NULL at the end. */

@@ -15,7 +15,7 @@
 #define SAL_NO_LANE UINT16_MAX
 
 enum sal_what {
-	/* events */
+	/* events; what they tell is in force when they are emitted, what they cause is not */
 	SAL_OPEN = 1,
 	SAL_CLOSE,
 	SAL_DECLARE,
@@ -25,7 +25,7 @@ enum sal_what {
 	SAL_PAGED_OUT,
 	SAL_PAGED_IN,
 	SAL_TICK,
-	SAL_SET_POLICY,
+	SAL_SET_POLICY, /* value: its sal_policy_number */
 	SAL_SET_TUNING,
 	SAL_PAUSE,
 	SAL_RESUME,

@@ -94,6 +94,8 @@ static json_t *answer(struct svc_server *server, const char *line)
 		reply = answer_ping(server);
 	else if (strcmp(op, "ps") == 0)
 		reply = answer_ps(server);
+	else if (strcmp(op, "trace") == 0)
+		reply = svc_trace_answer(server);
 	else
 		reply = refusal("UNIMPLEMENTED", "salusd does not know that question");
 	json_decref(question);

@@ -297,6 +297,7 @@ static bool greet(struct svc_client *c)
 static bool answer_question(struct svc_client *c)
 {
 	char *end = memchr(c->bytes, '\n', c->filled);
+	int *fd = &c->server->trace.answer_fd; /* some answers come with a descriptor */
 	char *answer;
 
 	if (!end)
@@ -304,8 +305,10 @@ static bool answer_question(struct svc_client *c)
 	*end = '\0';
 	answer = svc_admin_answer(c->server, c->bytes);
 	if (answer)
-		(void)sal_socket_send(c->fd, answer, strlen(answer), NULL, 0, NULL);
+		(void)sal_socket_send(c->fd, answer, strlen(answer), fd, *fd >= 0 ? 1 : 0, NULL);
 	free(answer);
+	close_fds(fd, 1);
+	*fd = -1;
 	return false; /* one question, one answer */
 }
 
@@ -513,7 +516,9 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		.policy = server->options.policy,
 		.emit = svc_on_decision,
 		.emit_ctx = server,
+		.emit_events = true,
 	};
+	int rc;
 
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = server->options.lanes;
@@ -523,6 +528,9 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		server->grain_bytes = GRAIN_MOST;
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
+	rc = svc_trace_open(&server->trace, &cfg, SVC_TRACE_ENTRIES, err);
+	if (rc < 0)
+		return rc;
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 
@@ -681,6 +689,7 @@ void svc_server_close(struct svc_server *server)
 	(void)uv_loop_close(&server->loop);
 	svc_recall_close(server);
 	sal_engine_destroy(server->engine);
+	svc_trace_close(&server->trace);
 	if (server->ops) {
 		for (i = 0; i < SAL_LANES_MAX; i++)
 			server->ops->close_stream(server->lanes[i].stream);

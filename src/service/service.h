@@ -16,6 +16,7 @@
  *     session.c   the session: ownership of all of the above
  *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
  *     outbox.c    completions to a client
+ *     trace.c     the last events and decisions of the engine, for `salus trace`
  *
  * Threads: the main thread (libuv), the worker, the carrier, and threads of the vendor that report completions.
  * One lock, server->lock, guards sessions and the engine. A report of the vendor puts the completion into the
@@ -44,6 +45,7 @@
 #include "link/ring.h"
 #include "service/idmap.h"
 #include "service/recall.h"
+#include "service/trace.h"
 
 #define SVC_RING_BYTES (UINT64_C(4) << 20)
 #define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)
@@ -387,6 +389,7 @@ struct svc_server {
 
 	pthread_mutex_t lock;
 	struct sal_engine *engine; /* owned */
+	struct svc_trace trace;
 	TAILQ_HEAD(, svc_session) sessions; /* owned */
 	TAILQ_HEAD(, svc_shared_program) programs;
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */

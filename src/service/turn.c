@@ -10,6 +10,16 @@
 
 #include "base/log.h"
 
+static void trace(struct svc_server *server, const struct sal_record *r,
+		  const struct sal_session *core, struct sal_iteration *it)
+{
+	const struct svc_session *s = core ? core->user : NULL;
+	const struct svc_execution *x = it ? svc_execution_of(it) : NULL;
+	struct sal_trace_span span = { x ? x->start_ns : 0, x ? x->end_ns : 0 };
+
+	svc_trace_put(&server->trace, server->engine, r, core, s ? s->name : NULL, &span);
+}
+
 void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
 		     struct sal_iteration *it)
 {
@@ -17,6 +27,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 	struct svc_execution *x = it ? svc_execution_of(it) : NULL;
 	struct svc_session *s = core ? core->user : NULL;
 
+	trace(server, r, core, it);
 	switch (r->what) {
 	case SAL_GRANT:
 		x->lane = r->lane;

@@ -5,7 +5,8 @@
  * Each seed is one world: a device, a policy, a tuning and a few clients. Random events are put to
  * the engine and every invariant is verified after each. Then the world is drained: nothing new
  * comes, whatever was granted or is copied ends in random order, time passes only by wake_at, and
- * every session must get to its end. A seed is run twice and must give the same records.
+ * every session must get to its end. A seed is run twice and must give the same records. Of some, what
+ * was recorded is put to a fresh engine, which must decide the same.
  *
  * SAL_SEED=n runs that seed only, SAL_SEEDS=n that many; SAL_TRACE=1 prints all records.
  */
@@ -24,6 +25,7 @@
 #include "core/engine.h"
 #include "core/lane.h"
 #include "support/hash.h"
+#include "support/recorder.h"
 #include "support/rng.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -43,6 +45,8 @@
 #define CLIENTS 100
 #define DEPTH 5
 #define EVENTS_PER_SEED 1000
+/* Every so many worlds, one is replayed. */
+#define REPLAY_EVERY 32
 #define DRAIN_STEPS 20000
 #define MS UINT64_C(1000000)
 #define S UINT64_C(1000000000)
@@ -92,6 +96,8 @@ struct world {
 	uint64_t hash;
 	uint32_t running, copying;
 	bool trace, draining, lazy_close;
+	bool recorded;
+	struct recorder recorder;
 	struct totals *totals;
 };
 
@@ -184,6 +190,8 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 
 	w->hash = hash_record(w->hash, r);
 	w->totals->count[r->what]++;
+	if (w->recorded)
+		recorder_put(&w->recorder, w->engine, r, s);
 	if (w->trace) {
 		char text[256];
 
@@ -633,6 +641,8 @@ static void create_world(struct world *w, uint64_t seed, struct totals *totals)
 	cfg.emit = on_record;
 	cfg.emit_ctx = w;
 	cfg.emit_events = true;
+	w->recorded = seed % REPLAY_EVERY == 0;
+	recorder_start(&w->recorder, &cfg);
 	if (sal_engine_create(&cfg, &w->engine, &err) < 0)
 		fail_msg("seed %" PRIu64 ": %s", seed, err.text);
 }
@@ -641,12 +651,18 @@ static void create_world(struct world *w, uint64_t seed, struct totals *totals)
 static uint64_t live(uint64_t seed, struct totals *totals)
 {
 	struct world w;
+	char name[32];
 
 	create_world(&w, seed, totals);
 	for (uint32_t i = 0; i < EVENTS_PER_SEED; i++)
 		random_event(&w);
 	drain(&w);
 	sal_engine_destroy(w.engine);
+	if (w.recorded) {
+		(void)snprintf(name, sizeof(name), "seed %" PRIu64, seed);
+		recorder_replay(&w.recorder, name);
+	}
+	recorder_stop(&w.recorder);
 	return w.hash;
 }
 

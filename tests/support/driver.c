@@ -61,7 +61,8 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 {
 	struct drv *d = ctx;
 
-	(void)it;
+	if (d->tap)
+		d->tap(d->tap_ctx, r, s, it);
 	d->hash = hash_record(d->hash, r);
 	if (!sal_record_is_decision(r))
 		return;

@@ -60,6 +60,8 @@ struct drv {
 	uint64_t hash; /* of all records, events included */
 	struct drv_job **jobs; /* owned */
 	size_t job_count, job_room;
+	sal_emit_fn *tap; /* hears everything first; NULL: nobody */
+	void *tap_ctx; /* borrowed: the test's */
 };
 
 /* Nothing but the basics: one lane or what the policy wants, fast paging, no anticipation. */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace - the last events and decisions of the engine, in a ring.
+ *
+ * The ring's memory is mapped at once and used as it fills, so a daemon that does nothing pays nothing.
+ * Putting an entry is a copy; the oldest gives way.
+ *
+ * Threads: under server->lock, but answer_fd, which is the main thread's.
+ */
+#ifndef SAL_SERVICE_TRACE_H
+#define SAL_SERVICE_TRACE_H
+
+#include <jansson.h>
+
+#include "core/trace.h"
+
+#define SVC_TRACE_ENTRIES 65536u
+
+struct svc_server;
+
+struct svc_trace {
+	struct sal_trace_entry *entries; /* owned mapping */
+	uint64_t room; /* a power of two */
+	uint64_t put; /* entries so far; the last `room` of them are there */
+	struct sal_trace_head head; /* what does not change */
+	int answer_fd; /* owned: goes with the answer to `trace`; -1: none */
+};
+
+/* room is a power of two; cfg: what the engine is about to be made with. */
+int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uint64_t room,
+		   struct sal_err *err);
+/* Accepts one that was not opened. */
+void svc_trace_close(struct svc_trace *t);
+
+/* From within emit; `name` is of the session, `span` of the iteration that ended. May be NULL. */
+void svc_trace_put(struct svc_trace *t, const struct sal_engine *engine, const struct sal_record *r,
+		   const struct sal_session *s, const char *name,
+		   const struct sal_trace_span *span);
+
+/* Entries there are, now. */
+static inline uint64_t svc_trace_count(const struct svc_trace *t)
+{
+	return t->put < t->room ? t->put : t->room;
+}
+
+/* Bytes of an export with so many entries and names. */
+uint64_t svc_trace_bytes(uint64_t entries, uint64_t names);
+
+/*
+ * Write head and entries to `to`, which has room for `most` entries; older ones are left out and count as
+ * dropped. Returns where the names go; head.name_count is the caller's to set.
+ */
+struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
+				      void *to, uint64_t most);
+
+/* The answer to the question `trace`; the trace itself is in answer_fd. Takes server->lock. */
+json_t *svc_trace_answer(struct svc_server *server);
+
+#endif

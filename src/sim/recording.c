@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/recording.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/recording_impl.h"
+
+#define FIELD(type, field)                                                                 \
+	{                                                                                  \
+#field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field) \
+	}
+
+const struct sim_field sim_record_fields[] = {
+	FIELD(sal_record, now_ns),
+	FIELD(sal_record, session),
+	FIELD(sal_record, iteration),
+	FIELD(sal_record, persist_bytes),
+	FIELD(sal_record, ephem_bytes),
+	FIELD(sal_record, grow_bytes),
+	FIELD(sal_record, value),
+	{ NULL, 0, 0 },
+};
+
+const struct sim_field sim_tuning_fields[] = {
+	FIELD(sal_tuning, lanes),
+	FIELD(sal_tuning, lane_cap),
+	FIELD(sal_tuning, page_bytes_per_s),
+	FIELD(sal_tuning, page_margin),
+	FIELD(sal_tuning, anticipate_ns),
+	FIELD(sal_tuning, short_ns),
+	FIELD(sal_tuning, idle_ns),
+	FIELD(sal_tuning, pass_bound),
+	FIELD(sal_tuning, guess_ns),
+	{ NULL, 0, 0 },
+};
+
+const struct sim_field sim_job_fields[] = {
+	FIELD(sal_trace_job, kind),
+	FIELD(sal_trace_job, weight_milli),
+	FIELD(sal_trace_job, priority),
+	FIELD(sal_trace_job, limit_bytes),
+	{ NULL, 0, 0 },
+};
+
+const struct sim_field sim_span_fields[] = {
+	FIELD(sal_trace_span, start_ns),
+	FIELD(sal_trace_span, end_ns),
+	{ NULL, 0, 0 },
+};
+
+/* Whoever adds a field there must add it here: a recording without it could not be repeated. */
+_Static_assert(sizeof(struct sal_record) == 64, "sim_record_fields has them all");
+_Static_assert(sizeof(struct sal_tuning) == 64, "sim_tuning_fields has them all");
+
+uint64_t sim_field_get(const struct sim_field *f, const void *from)
+{
+	const char *at = (const char *)from + f->offset;
+	uint64_t value = 0;
+	uint32_t half;
+
+	if (f->size == sizeof(value)) {
+		memcpy(&value, at, sizeof(value));
+		return value;
+	}
+	if (f->size == sizeof(half)) {
+		memcpy(&half, at, sizeof(half));
+		return half;
+	}
+	return *(const uint8_t *)at;
+}
+
+bool sim_field_set(const struct sim_field *f, void *to, uint64_t value)
+{
+	char *at = (char *)to + f->offset;
+	uint32_t half = (uint32_t)value;
+
+	if (f->size == sizeof(value))
+		memcpy(at, &value, sizeof(value));
+	else if (f->size == sizeof(half))
+		memcpy(at, &half, sizeof(half));
+	else
+		*(uint8_t *)at = (uint8_t)value;
+	return sim_field_get(f, to) == value;
+}
+
+bool sim_entry_is_valid(const struct sal_trace_entry *entry)
+{
+	const struct sal_record *r = &entry->record;
+
+	if (r->what < SAL_OPEN || r->what >= SAL_WHAT_END || r->reason >= SAL_REASON_END)
+		return false;
+	if (r->lane >= SAL_LANES_MAX && r->lane != SAL_NO_LANE)
+		return false;
+	if ((r->what == SAL_GRANT || r->what == SAL_DONE) && r->lane == SAL_NO_LANE)
+		return false;
+	return !sal_trace_has_job(entry) ||
+	       (entry->job.kind < SAL_KINDS &&
+		memchr(entry->job.name, '\0', sizeof(entry->job.name)));
+}
+
+static bool is_valid(const struct sim_recording *rec)
+{
+	const struct sal_trace_head *head = rec->head;
+	uint64_t i;
+
+	if (!memchr(head->policy, '\0', sizeof(head->policy)))
+		return false;
+	for (i = 0; i < head->count; i++)
+		if (!sim_entry_is_valid(&rec->entries[i]))
+			return false;
+	for (i = 0; i < head->name_count; i++)
+		if (!memchr(rec->names[i].name, '\0', sizeof(rec->names[i].name)))
+			return false;
+	return true;
+}
+
+static void *copy(const void *from, size_t size)
+{
+	void *p = malloc(size + 1);
+
+	if (p)
+		memcpy(p, from, size);
+	return p;
+}
+
+/* Does all that the head promises lie within size bytes? */
+static bool is_whole(const struct sal_trace_head *head, size_t size)
+{
+	uint64_t rest = size - sizeof(*head);
+
+	if (head->magic != SAL_TRACE_MAGIC || head->entry_bytes != sizeof(struct sal_trace_entry) ||
+	    head->count > rest / sizeof(struct sal_trace_entry))
+		return false;
+	rest -= head->count * sizeof(struct sal_trace_entry);
+	return head->name_count <= rest / sizeof(struct sal_trace_name);
+}
+
+int sim_recording_copy(const void *bytes, size_t size, struct sim_recording *out,
+		       struct sal_err *err)
+{
+	const struct sal_trace_head *head = bytes;
+	const struct sal_trace_entry *entries = (const struct sal_trace_entry *)(head + 1);
+
+	*out = (struct sim_recording){ 0 };
+	if (size < sizeof(*head) || !is_whole(head, size))
+		return sal_err_set(err, SAL_DATA_LOSS, "the trace is of another version of salusd");
+	out->head = copy(head, sizeof(*head));
+	out->entries = copy(entries, head->count * sizeof(*entries));
+	out->names = copy(entries + head->count, head->name_count * sizeof(*out->names));
+	if (!out->head || !out->entries || !out->names) {
+		sim_recording_fini(out);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	}
+	if (!is_valid(out)) {
+		sim_recording_fini(out);
+		return sal_err_set(err, SAL_DATA_LOSS,
+				   "the trace has an entry that makes no sense");
+	}
+	return SAL_OK;
+}
+
+void sim_recording_fini(struct sim_recording *rec)
+{
+	free(rec->head);
+	free(rec->entries);
+	free(rec->names);
+	*rec = (struct sim_recording){ 0 };
+}
+
+size_t sim_recording_count(const struct sim_recording *rec)
+{
+	return rec->head->count;
+}
+
+size_t sim_recording_dropped(const struct sim_recording *rec)
+{
+	return rec->head->dropped;
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`salus trace` of a salusd at work: what it shows is sound, and the core decides the same again."""
+
+import json
+from collections import defaultdict
+
+import pytest
+
+JOB = """
+import sys
+import jax, jax.numpy as jnp
+x = jnp.ones((200, 200) if int(sys.argv[1]) < 1000 else ())
+step = jax.jit(lambda a: a @ a / 200 if a.ndim else a * 0.5)
+for _ in range(int(sys.argv[1])):
+    x = step(x)
+print("sum", float(x.sum()), flush=True)
+if len(sys.argv) > 2:
+    sys.stdin.read()
+"""
+STEPS = 60
+LONG_NAME = "a job whose name is too long for an entry, é 漢字"
+
+
+def save(daemon, path, *options):
+    run = daemon.salus("trace", "-o", path, *options)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "" and run.stderr.endswith("records, 0 older ones dropped\n")
+    return json.loads(path.read_text())
+
+
+def replay(daemon, path):
+    run = daemon.salus("sim", "--replay", path, "--json")
+    assert run.returncode == 0, run.stdout + run.stderr
+    return json.loads(run.stdout)
+
+
+def check_slices(events):
+    """{track: [(start, end, name)]} in ns; of one track they do not overlap."""
+    slices = defaultdict(list)
+    for e in events:
+        if e["ph"] == "X":
+            start = round(e["ts"] * 1000)
+            assert start >= 0 and e["dur"] >= 0
+            slices[e["tid"]].append((start, start + round(e["dur"] * 1000), e["name"]))
+    for track, turns in slices.items():
+        turns.sort()
+        for (_, end, _), (start, _, _) in zip(turns, turns[1:]):
+            assert start >= end, f"track {track} at {start} ns"
+    return slices
+
+
+def check(root):
+    """What holds of every trace. Returns slices by the names of their tracks."""
+    events = root["traceEvents"]
+    assert {e["ph"] for e in events} <= {"M", "X", "i", "C"}
+    assert all(e["ts"] >= 0 for e in events if e["ph"] != "M")
+    tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    capacity_mib = root["salus"]["capacity_bytes"] / 2**20
+    for e in events:
+        if e["name"] == "memory (MiB)":
+            assert min(e["args"].values()) >= 0
+            assert sum(e["args"].values()) == pytest.approx(capacity_mib, abs=0.01)
+    return {tracks[tid]: turns for tid, turns in check_slices(events).items()}
+
+
+def rows(root, what):
+    columns = root["salus"]["columns"]
+    return [{**dict(zip(columns, row)), **(row[-1] if isinstance(row[-1], dict) else {})}
+            for row in root["salus"]["entries"] if row[0] == what]
+
+
+def test_three_jobs(daemon, client, tmp_path):
+    jobs = [client.start(JOB, STEPS, env={"SALUS_JOB_NAME": name}) for name in ("red", "green", LONG_NAME)]
+    for job in jobs:
+        job.succeed()
+    root = save(daemon, tmp_path / "trace.json")
+    slices = check(root)
+    cut = next(name for name in slices if LONG_NAME.startswith(name))
+    assert {"red", "green", cut} <= set(slices)
+    lanes = [s for track, turns in slices.items() if track.startswith("lane ") for s in turns]
+    for name in ("red", "green", cut):
+        runs = [s for s in slices[name] if s[2].startswith("iteration ")]
+        assert len(runs) >= STEPS
+        assert sorted(s[:2] for s in lanes if s[2] == name) == [s[:2] for s in runs]
+    granted, done = rows(root, "grant"), rows(root, "done")
+    assert len(granted) == len(done) == len(lanes)
+    assert len(rows(root, "open")) == len(rows(root, "close")) == 3
+    # When it ran is what the device says, within what the engine was told.
+    from_ns = {(g["session"], g["iteration"]): g["now_ns"] for g in granted}
+    for d in done:
+        assert from_ns[d["session"], d["iteration"]] <= d["start_ns"] <= d["end_ns"] <= d["now_ns"]
+    told = replay(daemon, tmp_path / "trace.json")
+    assert told["identical"] and told["grants"] == len(granted)
+    assert told["events"] + told["decisions"] == len(root["salus"]["entries"])
+
+
+def test_a_job_in_the_middle_of_its_life(daemon, client, tmp_path):
+    job = client.start(JOB, 5, "wait", env={"SALUS_JOB_NAME": LONG_NAME})
+    job.wait_for("sum")
+    root = save(daemon, tmp_path / "trace.json")
+    assert LONG_NAME in check(root)  # in full, as long as it is there
+    assert rows(root, "open") and not rows(root, "close")
+    assert replay(daemon, tmp_path / "trace.json")["identical"]
+    job.succeed()
+
+
+def test_records_as_objects(daemon, client, tmp_path):
+    client(JOB, 3, env={"SALUS_JOB_NAME": "red"})
+    run = daemon.salus("trace", "--json")
+    assert run.returncode == 0, run.stderr
+    listed = json.loads(run.stdout)
+    whats = [e["what"] for e in listed["entries"]]
+    assert len(whats) == listed["records"] and listed["dropped"] == 0
+    assert f"{listed['records']} records, 0 older ones dropped" in run.stderr
+    assert whats[0] == "set_policy" and listed["entries"][0]["policy"] == listed["policy"]
+    assert [e["name"] for e in listed["entries"] if e["what"] == "open"] == ["red"]
+    assert whats.count("submit") == whats.count("grant") == whats.count("done") >= 3
+
+
+def test_when_the_ring_has_turned(daemon, client, tmp_path):
+    # Each step is submitted, granted and done: enough of them to push out the first.
+    client(JOB, 25000, env={"SALUS_JOB_NAME": "long"}).succeed(300)
+    run = daemon.salus("trace", "-o", tmp_path / "trace.json")
+    assert run.returncode == 0 and "records, 0 older" not in run.stderr, run.stderr
+    root = json.loads((tmp_path / "trace.json").read_text())
+    assert len(root["salus"]["entries"]) == 65536 and root["salus"]["dropped"] > 0
+    check(root)
+    run = daemon.salus("sim", "--replay", tmp_path / "trace.json")
+    assert run.returncode == 65 and "must start from an empty engine" in run.stderr
+
+
+def test_a_difference_is_told(daemon, client, tmp_path):
+    client(JOB, 10)
+    root = save(daemon, tmp_path / "trace.json")
+    entries = root["salus"]["entries"]
+    at = next(i for i, row in enumerate(entries) if row[0] == "grant")
+    entries[at][5] += 1  # its iteration
+    (tmp_path / "trace.json").write_text(json.dumps(root))
+    run = daemon.salus("sim", "--replay", tmp_path / "trace.json")
+    assert run.returncode == 1
+    assert f"entry {at}\n  recorded " in run.stdout and "\n  replayed " in run.stdout
+    run = daemon.salus("sim", "--replay", tmp_path / "trace.json", "--json")
+    assert run.returncode == 1
+    assert json.loads(run.stdout)["difference"]["entry"] == at
+
+
+def test_asking_costs_the_daemon_nothing(daemon, client, tmp_path):
+    client(JOB, 3)
+    held = daemon.holdings()
+    for _ in range(20):
+        assert daemon.salus("trace", "-o", tmp_path / "trace.json").returncode == 0
+    daemon.wait_holding(held)

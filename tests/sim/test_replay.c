@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * replay - recordings of engines that are steered while they work: they repeat, what differs is found,
+ * what could not have happened is refused; and their tracks are sound, from the beginning or the middle.
+ */
+#include "sim/replay.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/driver.h"
+#include "support/recorder.h"
+
+struct stage {
+	struct drv d;
+	struct recorder recorder;
+};
+
+static void on_record(void *ctx, const struct sal_record *r, struct sal_session *s,
+		      struct sal_iteration *it)
+{
+	struct stage *stage = ctx;
+
+	(void)it;
+	recorder_put(&stage->recorder, stage->d.engine, r, s);
+}
+
+/* Copies that take no time to speak of, so that many are worth their while. */
+static struct sal_tuning quick_tuning(void)
+{
+	struct sal_tuning tuning = drv_plain_tuning();
+
+	tuning.page_bytes_per_s = 10000 * GIB;
+	tuning.page_margin = 1;
+	return tuning;
+}
+
+static void start(struct stage *stage, const struct sal_policy *policy)
+{
+	struct sal_engine_config cfg = {
+		.capacity_bytes = 8 * GIB,
+		.policy = policy,
+		.tuning = quick_tuning(),
+	};
+
+	recorder_start(&stage->recorder, &cfg);
+	drv_start(&stage->d, cfg.capacity_bytes, policy, &cfg.tuning);
+	stage->d.tap = on_record;
+	stage->d.tap_ctx = stage;
+}
+
+static void stop(struct stage *stage)
+{
+	drv_stop(&stage->d);
+	recorder_stop(&stage->recorder);
+}
+
+/* More jobs than there is room for, of all kinds. */
+static void add_jobs(struct stage *stage)
+{
+	uint32_t i;
+
+	for (i = 0; i < 8; i++) {
+		struct drv_load load = {
+			.job = { .kind = i % 3 ? SAL_TRAINING : SAL_INFERENCE,
+				 .weight_milli = 500 + 500 * (i % 3),
+				 .priority = i % 2,
+				 .total_ns = i % 4 ? i * SEC : 0,
+				 .declared = { (1 + i % 3) * GIB, GIB / (1 + i) } },
+			.start_ns = 20 * MS * i,
+			.count = 40,
+			.iter_ns = (1 + i) * MS,
+			.jitter_ns = MS,
+			.gap_ns = i % 2 ? MS / 2 : 0,
+		};
+
+		(void)drv_add(&stage->d, &load);
+	}
+}
+
+/* A run in which the policy is changed twice and the tuning once. */
+static void steer(struct stage *stage, const struct sal_policy *policy)
+{
+	struct sal_tuning tuning = quick_tuning();
+
+	start(stage, policy);
+	add_jobs(stage);
+	drv_run_until(&stage->d, 100 * MS);
+	drv_set_policy(&stage->d, &sal_policy_fair);
+	drv_run_until(&stage->d, 200 * MS);
+	tuning.anticipate_ns = 2 * MS;
+	tuning.lanes = 2;
+	drv_set_tuning(&stage->d, &tuning);
+	drv_run_until(&stage->d, 300 * MS);
+	drv_set_policy(&stage->d, &sal_policy_srtf);
+	drv_run(&stage->d, 100000);
+}
+
+static size_t count(const struct recorder *r, enum sal_what what)
+{
+	size_t i, n = 0;
+
+	for (i = 0; i < r->head.count; i++)
+		n += r->entries[i].record.what == what;
+	return n;
+}
+
+static void test_every_policy_repeats_through_changes(void **state)
+{
+	struct stage stage;
+	size_t i;
+
+	(void)state;
+	for (i = 0; sal_policies[i]; i++) {
+		steer(&stage, sal_policies[i]);
+		assert_int_equal(count(&stage.recorder, SAL_SET_POLICY), 2);
+		assert_int_equal(count(&stage.recorder, SAL_SET_TUNING), 1);
+		assert_int_equal(count(&stage.recorder, SAL_GRANT), 8 * 40);
+		assert_int_equal(count(&stage.recorder, SAL_CLOSE), 8);
+		assert_true(count(&stage.recorder, SAL_PAGE_OUT) > 10);
+		recorder_replay(&stage.recorder, sal_policies[i]->name);
+		stop(&stage);
+	}
+}
+
+/* --- what is wrong --------------------------------------------------------------------------------------- */
+
+static size_t find(const struct recorder *r, enum sal_what what, size_t nth)
+{
+	size_t i;
+
+	for (i = 0; i < r->head.count; i++)
+		if (r->entries[i].record.what == what && nth-- == 0)
+			return i;
+	fail_msg("there are not so many %s", sal_what_name((uint16_t)what));
+	return 0;
+}
+
+static struct sim_replay replay(const struct recorder *r, int want)
+{
+	struct sim_recording rec = recorder_take(r, 0);
+	struct sal_err err = { 0 };
+	struct sim_replay out;
+
+	assert_int_equal(sim_replay_run(&rec, &out, &err), want);
+	assert_true(want >= 0 || strlen(err.text) > 0);
+	sim_recording_fini(&rec);
+	return out;
+}
+
+static void test_another_decision_is_found(void **state)
+{
+	struct stage stage;
+	struct sal_record *r;
+	struct sim_replay out;
+	size_t at;
+
+	(void)state;
+	steer(&stage, &sal_policy_fifo);
+	at = find(&stage.recorder, SAL_GRANT, 100);
+	r = &stage.recorder.entries[at].record;
+	r->session++;
+	out = replay(&stage.recorder, SAL_OK);
+	assert_false(out.identical);
+	assert_int_equal(out.at, at);
+	assert_int_equal(out.grants, 100);
+	assert_int_equal(out.recorded.session, r->session);
+	assert_int_equal(out.replayed.session, r->session - 1);
+	stop(&stage);
+}
+
+/* Take an entry out of the recording. */
+static void forget(struct recorder *r, size_t at)
+{
+	memmove(&r->entries[at], &r->entries[at + 1],
+		(r->head.count - at - 1) * sizeof(*r->entries));
+	r->head.count--;
+}
+
+static void test_missing_and_surplus_decisions_are_found(void **state)
+{
+	struct stage stage;
+	struct sim_replay out;
+	size_t at;
+
+	(void)state;
+	steer(&stage, &sal_policy_rr);
+	at = find(&stage.recorder, SAL_GRANT, count(&stage.recorder, SAL_GRANT) - 1);
+	forget(&stage.recorder, at);
+	out = replay(&stage.recorder, SAL_OK);
+	assert_false(out.identical);
+	assert_int_equal(out.at, at);
+	assert_int_equal(out.recorded.what, 0);
+	assert_int_equal(out.replayed.what, SAL_GRANT);
+	stop(&stage);
+
+	steer(&stage, &sal_policy_rr);
+	at = find(&stage.recorder, SAL_CLOSE, 7) + 1;
+	stage.recorder.head.count = at + 1; /* the last event, and a decision that was not */
+	stage.recorder.entries[at] = stage.recorder.entries[find(&stage.recorder, SAL_GRANT, 0)];
+	out = replay(&stage.recorder, SAL_OK);
+	assert_false(out.identical);
+	assert_int_equal(out.recorded.what, SAL_GRANT);
+	assert_int_equal(out.replayed.what, 0);
+	stop(&stage);
+}
+
+static void test_another_policy_decides_otherwise(void **state)
+{
+	struct stage stage;
+
+	(void)state;
+	steer(&stage, &sal_policy_srtf);
+	sal_trace_copy_name(stage.recorder.head.policy, SAL_TRACE_POLICY_BYTES, "rr");
+	assert_false(replay(&stage.recorder, SAL_OK).identical);
+	sal_trace_copy_name(stage.recorder.head.policy, SAL_TRACE_POLICY_BYTES, "best");
+	(void)replay(&stage.recorder, -SAL_DATA_LOSS);
+	stop(&stage);
+}
+
+static void test_what_could_not_have_happened(void **state)
+{
+	static const struct {
+		enum sal_what what;
+		uint64_t session;
+	} cases[] = {
+		{ SAL_DONE, 0 },      { SAL_DONE, 9 },	     { SAL_CLOSE, UINT64_MAX },
+		{ SAL_PAGED_OUT, 1 }, { SAL_PAGED_IN, 1 },   { SAL_OPEN, 1 },
+		{ SAL_OPEN, 10 },     { SAL_SET_POLICY, 0 },
+	};
+	struct stage stage;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sal_trace_entry *e;
+
+		steer(&stage, &sal_policy_fair);
+		e = &stage.recorder.entries[find(&stage.recorder, SAL_SUBMIT, 9)];
+		e->record.what = (uint16_t)cases[i].what;
+		e->record.session = cases[i].session;
+		e->record.value = 0;
+		e->job.kind = 0;
+		if (e->record.lane == SAL_NO_LANE)
+			e->record.lane = 0;
+		(void)replay(&stage.recorder, -SAL_DATA_LOSS);
+		stop(&stage);
+	}
+}
+
+static void test_a_beginning_is_needed(void **state)
+{
+	struct sal_err err = { 0 };
+	struct sim_recording rec;
+	struct sim_replay out;
+	struct stage stage;
+
+	(void)state;
+	steer(&stage, &sal_policy_fair);
+	rec = recorder_take(&stage.recorder, 1);
+	assert_int_equal(sim_replay_run(&rec, &out, &err), -SAL_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.text, "empty engine"));
+	assert_false(out.identical);
+	sim_recording_fini(&rec);
+	stop(&stage);
+}
+
+static void test_bytes_of_another_version(void **state)
+{
+	struct sal_trace_head head = {
+		.magic = SAL_TRACE_MAGIC,
+		.entry_bytes = sizeof(struct sal_trace_entry),
+	};
+	struct sal_trace_head wrong;
+	struct sim_recording rec;
+
+	(void)state;
+	assert_int_equal(sim_recording_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
+	sim_recording_fini(&rec);
+	assert_int_equal(sim_recording_copy(&head, sizeof(head) - 1, &rec, NULL), -SAL_DATA_LOSS);
+	wrong = head;
+	wrong.magic++;
+	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	wrong = head;
+	wrong.count = UINT64_MAX / sizeof(struct sal_trace_entry) + 2;
+	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	wrong = head;
+	wrong.name_count = 1;
+	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	wrong = head;
+	memset(wrong.policy, 'x', sizeof(wrong.policy));
+	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+}
+
+/* --- tracks ---------------------------------------------------------------------------------------------- */
+
+static json_t *tracks_of(const struct sim_recording *rec)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+	json_t *root;
+
+	assert_non_null(file);
+	assert_int_equal(sim_recording_write(file, rec, NULL, NULL), SAL_OK);
+	assert_int_equal(fclose(file), 0);
+	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	free(text);
+	assert_non_null(root);
+	return root;
+}
+
+struct slice {
+	json_int_t track;
+	double from, to;
+};
+
+static int by_start(const void *a, const void *b)
+{
+	const struct slice *x = a, *y = b;
+
+	if (x->track != y->track)
+		return x->track < y->track ? -1 : 1;
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	return x->to < y->to ? -1 : x->to > y->to;
+}
+
+static double number(const json_t *event, const char *key)
+{
+	assert_true(json_is_number(json_object_get(event, key)));
+	return json_number_value(json_object_get(event, key));
+}
+
+/* Slices of a track do not overlap; returns how many there are of that name. */
+static size_t check_slices(const json_t *root, const char *name)
+{
+	const json_t *events = json_object_get(root, "traceEvents"), *e;
+	struct slice *slices = calloc(json_array_size(events) + 1, sizeof(*slices));
+	size_t i, n = 0, named = 0;
+
+	assert_non_null(slices);
+	json_array_foreach(events, i, e)
+	{
+		if (strcmp(json_string_value(json_object_get(e, "ph")), "X") != 0)
+			continue;
+		slices[n].track = json_integer_value(json_object_get(e, "tid"));
+		slices[n].from = number(e, "ts");
+		slices[n].to = slices[n].from + number(e, "dur");
+		named += strcmp(json_string_value(json_object_get(e, "name")), name) == 0;
+		n++;
+	}
+	qsort(slices, n, sizeof(*slices), by_start);
+	for (i = 1; i < n; i++)
+		if (slices[i].track == slices[i - 1].track &&
+		    slices[i].from < slices[i - 1].to - 1e-4)
+			fail_msg("on track %lld, at %f", (long long)slices[i].track,
+				 slices[i].from);
+	free(slices);
+	return named;
+}
+
+static void test_tracks_from_any_point_on(void **state)
+{
+	struct stage stage;
+	size_t dropped;
+
+	(void)state;
+	steer(&stage, &sal_policy_fair);
+	for (dropped = 0; dropped < stage.recorder.head.count;
+	     dropped += 1 + stage.recorder.head.count / 50) {
+		struct sim_recording rec = recorder_take(&stage.recorder, dropped);
+		json_t *root = tracks_of(&rec);
+		size_t turns = check_slices(root, "waiting for its turn");
+
+		if (dropped == 0) {
+			assert_true(turns > 50);
+			assert_true(check_slices(root, "waiting for memory") > 0);
+			assert_true(check_slices(root, "paged out") > 0);
+			assert_true(check_slices(root, "page_in") > 0);
+			assert_true(check_slices(root, "session 3") == 40); /* it has no name */
+		}
+		json_decref(root);
+		sim_recording_fini(&rec);
+	}
+	stop(&stage);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_every_policy_repeats_through_changes),
+		cmocka_unit_test(test_another_decision_is_found),
+		cmocka_unit_test(test_missing_and_surplus_decisions_are_found),
+		cmocka_unit_test(test_another_policy_decides_otherwise),
+		cmocka_unit_test(test_what_could_not_have_happened),
+		cmocka_unit_test(test_a_beginning_is_needed),
+		cmocka_unit_test(test_bytes_of_another_version),
+		cmocka_unit_test(test_tracks_from_any_point_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

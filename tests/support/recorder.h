@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * recorder - keeps all that an engine is told and decides, as salusd does.
+ *
+ * Put it between the engine and whoever listens to it: call recorder_put first in `emit`.
+ */
+#ifndef SAL_TESTS_SUPPORT_RECORDER_H
+#define SAL_TESTS_SUPPORT_RECORDER_H
+
+#include "core/trace.h"
+#include "sim/recording.h"
+
+struct recorder {
+	struct sal_trace_head head;
+	struct sal_trace_entry *entries; /* owned */
+	size_t room;
+};
+
+/* cfg: what the engine is made with. */
+void recorder_start(struct recorder *r, const struct sal_engine_config *cfg);
+void recorder_stop(struct recorder *r);
+void recorder_put(struct recorder *r, const struct sal_engine *engine,
+		  const struct sal_record *record, const struct sal_session *s);
+
+/* What salusd would hand out, without the first `dropped` entries. To be freed with sim_recording_fini. */
+struct sim_recording recorder_take(const struct recorder *r, size_t dropped);
+
+/* Write it as JSON, read that back, and check that nothing was lost. To be freed as above. */
+struct sim_recording recorder_round_trip(const struct sim_recording *rec);
+
+/* All of it, once through JSON, put to a fresh engine: it must decide the same. Fails with `what`. */
+void recorder_replay(const struct recorder *r, const char *what);
+
+#endif
