@@ -298,7 +298,7 @@ static bool answer_question(struct svc_client *c)
 	if (!end)
 		return c->filled < sizeof(c->bytes);
 	*end = '\0';
-	answer = svc_admin_answer(c->server, c->bytes);
+	answer = svc_admin_answer(c->server, c->fd, c->bytes);
 	if (answer)
 		(void)sal_socket_send(c->fd, answer, strlen(answer), NULL, 0, NULL);
 	free(answer);
@@ -531,6 +531,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = 1; /* one stream for now */
+	server->tuning = cfg.tuning;
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * admin - what the files that answer questions share.
+ *
+ *     admin.c        the line, which question it is, which job it means
+ *     admin_view.c   ping, ps: everything there is to see
+ *     admin_why.c    why: what one job waits for (with why_memory.c, why_turn.c)
+ *     admin_steer.c  policy, set, pause, resume, kill: changes while jobs run
+ *
+ * Threads: the main thread. Each answer takes server->lock itself.
+ */
+#ifndef SAL_SERVICE_ADMIN_H
+#define SAL_SERVICE_ADMIN_H
+
+#include <jansson.h>
+
+#include "service/service.h"
+
+/* One question: the object, and who asks. */
+struct svc_question {
+	struct svc_server *server; /* borrowed */
+	json_t *object; /* borrowed */
+	pid_t pid; /* 0: unknown */
+	uid_t uid;
+};
+
+/* Sentences that are put together; what does not fit is cut. Starts as { 0 }. */
+struct svc_words {
+	char at[800];
+	size_t used;
+};
+
+void svc_words_add(struct svc_words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A text that may hold what others chose. JSON is UTF-8: what is not becomes "?". */
+json_t *svc_json_text(const char *text);
+
+json_t *svc_refusal(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/*
+ * The session that "job" in the question names: an id, a name, or the beginning of one. NULL if there is
+ * not exactly one, and then *out_refusal is the answer. Under server->lock.
+ */
+struct svc_session *svc_find_job(const struct svc_question *q, json_t **out_refusal);
+
+/* What a session does, in a word or two. */
+const char *svc_state_name(const struct sal_session *core);
+
+/* What is known or wished about a job: weight, priority, kind, total time. */
+json_t *svc_describe_job(const struct sal_session *core);
+
+static inline double svc_seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+/* Lanes that may be open at once, as the engine counts them. */
+uint32_t svc_lane_limit(const struct svc_server *server);
+
+json_t *svc_answer_ping(const struct svc_question *q);
+json_t *svc_answer_ps(const struct svc_question *q);
+json_t *svc_answer_why(const struct svc_question *q);
+json_t *svc_answer_policy(const struct svc_question *q);
+json_t *svc_answer_set(const struct svc_question *q);
+json_t *svc_answer_pause(const struct svc_question *q);
+json_t *svc_answer_resume(const struct svc_question *q);
+json_t *svc_answer_kill(const struct svc_question *q);
+
+#endif
