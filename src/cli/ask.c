@@ -2,10 +2,12 @@
 #include "cli/ask.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/admin.h"
 #include "cli/cli.h"
+#include "cli/screen.h"
 #include "link/paths.h"
 
 /* The code of a name as sal_code_name gives it. */
@@ -22,12 +24,15 @@ static enum sal_code code_named(const char *name)
 int cli_refusal(json_t **reply, struct sal_err *err)
 {
 	const char *text = cli_json_text(*reply, "error");
+	char *clean;
 	int rc;
 
 	if (json_is_true(json_object_get(*reply, "ok")))
 		return SAL_OK;
+	clean = cli_screen_text(text, 0);
 	rc = sal_err_set(err, code_named(cli_json_text(*reply, "code")), "%s",
-			 *text ? text : "salusd refuses, and does not say why");
+			 clean && *clean ? clean : "salusd refuses, and does not say why");
+	free(clean);
 	json_decref(*reply);
 	*reply = NULL;
 	return rc;
@@ -37,8 +42,8 @@ int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
 {
 	if (code == -SAL_UNAVAILABLE && given)
 		(void)sal_err_set(err, SAL_UNAVAILABLE,
-				  "no salusd at %s; SALUS_SOCKET says so: start one there with "
-				  "`salusd --socket`, or unset it",
+				  "no salusd at %s; SALUS_SOCKET or --socket says so: start one "
+				  "there with `salusd --socket`, or name no socket",
 				  path);
 	else if (code == -SAL_UNAVAILABLE)
 		(void)sal_err_set(err, SAL_UNAVAILABLE,
@@ -88,6 +93,10 @@ int cli_ask(json_t *take_request, json_t **out_reply)
 	int rc;
 
 	*out_reply = NULL;
+	if (!take_request) {
+		(void)sal_err_set(&err, SAL_INVALID_ARGUMENT, "what was asked for is not UTF-8");
+		return cli_fail(CLI_USAGE, &err);
+	}
 	rc = find_socket(path, sizeof(path), &given, &err);
 	if (rc < 0) {
 		json_decref(take_request);
@@ -101,17 +110,51 @@ int cli_ask(json_t *take_request, json_t **out_reply)
 	return rc < 0 ? cli_fail(exit_of(rc), &err) : CLI_OK;
 }
 
+/* --socket is SALUS_SOCKET for one call. */
+static int take_socket(const struct cli_command *command, const char *path)
+{
+	if (!path || !*path)
+		return cli_usage_error(command, "--socket names no path");
+	return setenv("SALUS_SOCKET", path, 1) == 0 ? CLI_OK : cli_no_memory();
+}
+
+int cli_parse_words(const struct cli_command *command, int argc, char **argv, struct cli_words *out)
+{
+	int i, rc = CLI_OK;
+
+	*out = (struct cli_words){ .at = argv + 1 };
+	for (i = 1; i < argc && rc == CLI_OK; i++) {
+		if (strcmp(argv[i], "--json") == 0)
+			out->json = true;
+		else if (strcmp(argv[i], "--socket") == 0)
+			rc = take_socket(command, ++i < argc ? argv[i] : NULL);
+		else if (strncmp(argv[i], "--socket=", strlen("--socket=")) == 0)
+			rc = take_socket(command, argv[i] + strlen("--socket="));
+		else if (argv[i][0] == '-')
+			rc = cli_usage_error(command, "what is \"%s\"?", argv[i]);
+		else
+			out->at[out->count++] = argv[i];
+	}
+	return rc;
+}
+
+int cli_expect_words(const struct cli_command *command, const struct cli_words *words, int least,
+		     int most)
+{
+	if (words->count < least)
+		return cli_usage_error(command, "something is missing");
+	if (words->count > most)
+		return cli_usage_error(command, "what is \"%s\"?", words->at[most]);
+	return CLI_OK;
+}
+
 int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json)
 {
-	int i;
+	struct cli_words words;
+	int rc = cli_parse_words(command, argc, argv, &words);
 
-	*out_json = false;
-	for (i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--json") != 0)
-			return cli_usage_error(command, "what is \"%s\"?", argv[i]);
-		*out_json = true;
-	}
-	return CLI_OK;
+	*out_json = words.json;
+	return rc == CLI_OK ? cli_expect_words(command, &words, 0, 0) : rc;
 }
 
 const char *cli_json_text(const json_t *object, const char *key)
@@ -119,6 +162,11 @@ const char *cli_json_text(const json_t *object, const char *key)
 	const char *text = json_string_value(json_object_get(object, key));
 
 	return text ? text : "";
+}
+
+double cli_json_number(const json_t *object, const char *key)
+{
+	return json_number_value(json_object_get(object, key));
 }
 
 uint64_t cli_seconds_to_ns(double seconds)
@@ -131,4 +179,20 @@ int cli_json_print(const json_t *object)
 	(void)json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
 	(void)putchar('\n');
 	return cli_flush();
+}
+
+void cli_print_text(const char *text)
+{
+	char *clean = cli_screen_text(text, 0);
+
+	(void)printf("%s\n", clean ? clean : "");
+	free(clean);
+}
+
+int cli_no_memory(void)
+{
+	struct sal_err err = { 0 };
+
+	(void)sal_err_set(&err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	return cli_fail(CLI_FAILED, &err);
 }
