@@ -38,7 +38,8 @@ int cli_refusal(json_t **reply, struct sal_err *err)
 	return rc;
 }
 
-int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
+/* Puts into err why cli_admin_ask(path) failed with code, and what to do; returns an exit code. */
+static int explain(const char *path, bool given, int code, struct sal_err *err)
 {
 	if (code == -SAL_UNAVAILABLE && given)
 		(void)sal_err_set(err, SAL_UNAVAILABLE,
@@ -53,7 +54,14 @@ int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
 				  "salusd at %s does not answer; it may hang: its log may tell, "
 				  "ending it lets a new one start",
 				  path);
-	return cli_fail(code == -SAL_PERMISSION_DENIED ? CLI_PERMISSION : CLI_UNREACHABLE, err);
+	return code == -SAL_PERMISSION_DENIED ? CLI_PERMISSION : CLI_UNREACHABLE;
+}
+
+int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
+{
+	enum cli_exit status = (enum cli_exit)explain(path, given, code, err);
+
+	return cli_fail(status, err);
 }
 
 /* What a refusal by the daemon means to a script. */
@@ -85,29 +93,36 @@ static int find_socket(char *out, size_t size, bool *out_given, struct sal_err *
 	return rc == -SAL_NOT_FOUND ? SAL_OK : rc;
 }
 
-int cli_ask(json_t *take_request, json_t **out_reply)
+int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err)
 {
 	char path[SAL_PATH_BYTES];
-	struct sal_err err = { 0 };
 	bool given = false;
 	int rc;
 
 	*out_reply = NULL;
 	if (!take_request) {
-		(void)sal_err_set(&err, SAL_INVALID_ARGUMENT, "what was asked for is not UTF-8");
-		return cli_fail(CLI_USAGE, &err);
+		(void)sal_err_set(err, SAL_INVALID_ARGUMENT, "what was asked for is not UTF-8");
+		return CLI_USAGE;
 	}
-	rc = find_socket(path, sizeof(path), &given, &err);
+	rc = find_socket(path, sizeof(path), &given, err);
 	if (rc < 0) {
 		json_decref(take_request);
-		return cli_fail(CLI_PERMISSION, &err);
+		return CLI_PERMISSION;
 	}
-	rc = cli_admin_ask(path, take_request, CLI_ANSWER_MS, out_reply, &err);
+	rc = cli_admin_ask(path, take_request, CLI_ANSWER_MS, out_reply, err);
 	json_decref(take_request);
 	if (rc < 0)
-		return cli_unreachable(path, given, rc, &err);
-	rc = cli_refusal(out_reply, &err);
-	return rc < 0 ? cli_fail(exit_of(rc), &err) : CLI_OK;
+		return explain(path, given, rc, err);
+	rc = cli_refusal(out_reply, err);
+	return rc < 0 ? (int)exit_of(rc) : CLI_OK;
+}
+
+int cli_ask(json_t *take_request, json_t **out_reply)
+{
+	struct sal_err err = { 0 };
+	int rc = cli_try_ask(take_request, out_reply, &err);
+
+	return rc == CLI_OK ? CLI_OK : cli_fail((enum cli_exit)rc, &err);
 }
 
 /* --socket is SALUS_SOCKET for one call. */

@@ -20,6 +20,9 @@ struct cli_command;
  */
 int cli_ask(json_t *take_request, json_t **out_reply);
 
+/* The same without a word: what there is to say is in err. */
+int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err);
+
 /* What is left of a command's line without the options that all these commands take. */
 struct cli_words {
 	bool json; /* --json */

@@ -87,9 +87,10 @@ static json_t *describe_session(const struct svc_session *s, uint64_t now_ns)
 		queued += !x->started;
 	if (!sal_session_has_work(core) && now_ns > core->idle_since_ns)
 		idle_s = svc_seconds(now_ns - core->idle_since_ns);
-	session = json_pack("{s:I, s:o, s:i, s:i, s:s, s:i, s:I, s:f, s:f, s:I, s:f, s:f}", "id",
-			    (json_int_t)s->id, "name", svc_json_text(s->name), "pid", (int)s->pid,
-			    "uid", (int)s->uid, "state", svc_state_name(core), "lane",
+	session = json_pack("{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}",
+			    "id", (json_int_t)s->id, "name", svc_json_text(s->name), "pid",
+			    (int)s->pid, "uid", (int)s->uid, "state", svc_state_name(core),
+			    "paused", (int)core->paused, "lane",
 			    core->lane ? (int)core->lane->index : -1, "iterations",
 			    (json_int_t)core->done_iterations, "used_s", svc_seconds(core->used_ns),
 			    "waited_s", svc_seconds(core->waited_ns), "queued", queued, "age_s",
