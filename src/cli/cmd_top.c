@@ -191,6 +191,7 @@ static int run_top(int argc, char **argv)
 		return print_json();
 	if (!q.once && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
 		return cli_usage_error(&cli_cmd_top, "there is no terminal; --once needs none");
+	top.least_s = (double)q.interval_ms / 2000;
 	rc = q.once ? print_once(&top, &q) : run_live(&top, &q);
 	cli_top_fini(&top);
 	return rc;

@@ -36,7 +36,8 @@ struct cli_meter {
 	size_t count; /* ever taken */
 };
 
-void cli_meter_add(struct cli_meter *m, struct cli_reading reading);
+/* One that comes sooner than least_s after the last is passed over. */
+void cli_meter_add(struct cli_meter *m, struct cli_reading reading, double least_s);
 
 /* How much they grew in the last CLI_TOP_WINDOW_S; false while there is only one reading. */
 bool cli_meter_growth(const struct cli_meter *m, struct cli_reading *out);
@@ -79,6 +80,7 @@ struct cli_top {
 	json_t *policies; /* owned: the answer that CLI_TOP_POLICY shows */
 	size_t policy; /* chosen in it */
 	char message[200]; /* what the last key led to */
+	double least_s; /* between two readings that count */
 	bool is_utf8;
 	bool quit;
 };

@@ -8,11 +8,13 @@
 #include "cli/ask.h"
 #include "cli/field.h"
 #include "cli/memory_map.h"
+#include "cli/screen.h"
 #include "cli/top.h"
 
 #define BUSY_CELLS 16
 #define WIDTH_LEAST 40
 #define HEIGHT_LEAST 8
+#define NAME_CELLS_MAX 32
 
 /* --- the device ---------------------------------------------------------------------------------------- */
 
@@ -85,6 +87,14 @@ static void draw_memory(const struct cli_top *top, struct cli_canvas *c, struct 
 	cli_row_add(row, "%s", numbers);
 }
 
+static void add_name(const struct cli_canvas *c, struct cli_row *row, const struct cli_top_job *job)
+{
+	const char *name = job ? cli_json_text(job->session, "name") : "one that has ended";
+	size_t cells = cli_screen_cells(name);
+
+	cli_row_cell(c, row, name, cells < NAME_CELLS_MAX ? cells : NAME_CELLS_MAX, CLI_LEFT);
+}
+
 /* --- lanes --------------------------------------------------------------------------------------------- */
 
 static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const json_t *lane)
@@ -99,7 +109,8 @@ static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const jso
 
 	if (index >= 0 && index < CLI_TOP_LANES &&
 	    cli_meter_growth(&top->lanes[(size_t)index], &grown))
-		(void)snprintf(busy, sizeof(busy), "%.0f%%", 100 * grown.used_s / grown.now_s);
+		(void)snprintf(busy, sizeof(busy), "%.0f%%",
+			       grown.used_s < grown.now_s ? 100 * grown.used_s / grown.now_s : 100);
 	cli_row_add(row, "lane %.0f %9s E, busy %4s, %zu job%s", index,
 		    cli_number_text(cli_json_number(lane, "bytes"), CLI_BYTES, bytes,
 				    sizeof(bytes)),
@@ -110,8 +121,7 @@ static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const jso
 	}
 	job = cli_top_find(top, (uint64_t)json_integer_value(running));
 	cli_row_add(row, ", runs ");
-	cli_row_cell(c, row, job ? cli_json_text(job->session, "name") : "one that has ended", 20,
-		     CLI_LEFT);
+	add_name(c, row, job);
 }
 
 /* At most a quarter of the canvas. */
@@ -160,9 +170,10 @@ static void draw_policies(const struct cli_top *top, struct cli_canvas *c)
 		struct cli_row *row =
 			cli_canvas_row(c, i == top->policy ? CLI_LOOK_CHOSEN : CLI_LOOK_PLAIN);
 
-		cli_row_add(row, "%c %c %-9.20s %.100s", i == top->policy ? '>' : ' ',
-			    strcmp(name, now) == 0 ? '*' : ' ', name,
-			    cli_json_text(policy, "idea"));
+		cli_row_add(row, "%c %c ", i == top->policy ? '>' : ' ',
+			    strcmp(name, now) == 0 ? '*' : ' ');
+		cli_row_cell(c, row, name, 10, CLI_LEFT);
+		cli_row_cell(c, row, cli_json_text(policy, "idea"), c->width - 14, CLI_LEFT);
 	}
 }
 
@@ -176,9 +187,8 @@ static void draw_last_rows(const struct cli_top *top, struct cli_canvas *c)
 	row = cli_canvas_row(c, CLI_LOOK_ALERT);
 	if (top->mode == CLI_TOP_KILL) {
 		cli_row_add(row, "kill ");
-		cli_row_cell(c, row, victim ? cli_json_text(victim->session, "name") : "?", 32,
-			     CLI_LEFT);
-		cli_row_add(row, "(id %llu)? y/n", (unsigned long long)top->victim);
+		add_name(c, row, victim);
+		cli_row_add(row, " (id %llu)? y/n", (unsigned long long)top->victim);
 	} else {
 		cli_row_cell(c, row, top->message, c->width, CLI_LEFT);
 	}

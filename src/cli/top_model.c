@@ -15,12 +15,14 @@ static const struct cli_reading *nth_last(const struct cli_meter *m, size_t n)
 	return n < kept ? &m->at[(m->count - 1 - n) % CLI_TOP_SAMPLES] : NULL;
 }
 
-void cli_meter_add(struct cli_meter *m, struct cli_reading reading)
+void cli_meter_add(struct cli_meter *m, struct cli_reading reading, double least_s)
 {
 	const struct cli_reading *last = nth_last(m, 0);
 
 	if (last && (reading.now_s <= last->now_s || reading.used_s < last->used_s))
 		m->count = 0; /* another daemon's */
+	else if (last && reading.now_s - last->now_s < least_s)
+		return;
 	m->at[m->count++ % CLI_TOP_SAMPLES] = reading;
 }
 
@@ -50,10 +52,13 @@ double cli_meter_share(const struct cli_meter *m, size_t n)
 
 /* --- jobs ---------------------------------------------------------------------------------------------- */
 
+/* And may run it. */
 static bool has_work(const json_t *session)
 {
 	const char *state = cli_json_text(session, "state");
 
+	if (json_is_true(json_object_get(session, "paused")))
+		return false;
 	return cli_json_number(session, "queued") > 0 || strcmp(state, "running") == 0 ||
 	       strcmp(state, "ready") == 0;
 }
@@ -145,8 +150,10 @@ static void read_job(const struct cli_top *top, struct cli_top_job *job, const j
 	before = cli_top_find(top, job->id);
 	if (before)
 		job->meter = before->meter;
-	cli_meter_add(&job->meter, (struct cli_reading){ now_s, cli_json_number(session, "used_s"),
-							 cli_json_number(session, "iterations") });
+	cli_meter_add(&job->meter,
+		      (struct cli_reading){ now_s, cli_json_number(session, "used_s"),
+					    cli_json_number(session, "iterations") },
+		      top->least_s);
 }
 
 static void read_lanes(struct cli_top *top, const json_t *lanes, double now_s)
@@ -160,7 +167,8 @@ static void read_lanes(struct cli_top *top, const json_t *lanes, double now_s)
 		if (index >= 0 && index < CLI_TOP_LANES)
 			cli_meter_add(&top->lanes[(size_t)index],
 				      (struct cli_reading){ now_s, cli_json_number(lane, "busy_s"),
-							    cli_json_number(lane, "iterations") });
+							    cli_json_number(lane, "iterations") },
+				      top->least_s);
 	}
 }
 
@@ -181,8 +189,10 @@ bool cli_top_update(struct cli_top *top, json_t *take_reply)
 			weights += cli_json_number(json_array_get(sessions, i), "weight");
 	for (i = 0; i < count; i++)
 		read_job(top, &jobs[i], json_array_get(sessions, i), now_s, weights);
-	cli_meter_add(&top->device, (struct cli_reading){ now_s, cli_json_number(device, "busy_s"),
-							  cli_json_number(device, "iterations") });
+	cli_meter_add(&top->device,
+		      (struct cli_reading){ now_s, cli_json_number(device, "busy_s"),
+					    cli_json_number(device, "iterations") },
+		      top->least_s);
 	read_lanes(top, json_object_get(take_reply, "lanes"), now_s);
 	free(top->jobs);
 	json_decref(top->reply);
