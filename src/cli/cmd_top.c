@@ -88,7 +88,7 @@ static int print_once(struct cli_top *top, const struct request *q)
 	if (rc != CLI_OK)
 		return cli_fail((enum cli_exit)rc, &err);
 	if (!cli_canvas_init(&canvas, width ? width : CELLS_USUAL,
-			     top->job_count + 2 * CLI_TOP_LANES, top->is_utf8))
+			     top->job_count + (size_t)2 * CLI_TOP_LANES, top->is_utf8))
 		return cli_no_memory();
 	cli_top_draw(top, &canvas, false);
 	cli_canvas_print(&canvas, stdout);

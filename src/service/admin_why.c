@@ -69,25 +69,28 @@ static void say_paused(struct svc_why *why)
 		      count_queued(why->s->core), why->s->id);
 }
 
-/* On its way between the device and the host, or there. */
-static void say_paging(struct svc_why *why)
+static void say_copying(struct svc_why *why)
 {
 	const struct sal_session *core = why->s->core;
 	char bytes[SAL_UNITS_TEXT];
 
-	why->waits_for = core->place == SAL_OUTSIDE ? "input" : "copy";
-	(void)sal_bytes_format(core->paged_bytes, bytes, sizeof(bytes));
-	if (core->place == SAL_PAGING_OUT)
-		svc_words_add(&why->words,
-			      "paging out: its %s go to host memory, to make room for others.",
-			      bytes);
-	else if (core->place == SAL_PAGING_IN)
-		svc_words_add(&why->words, "paging in: its %s come back from host memory.", bytes);
-	else
-		svc_words_add(&why->words,
-			      "paged: its %s lie in host memory; they come back when it has work "
-			      "and there is room.",
-			      bytes);
+	why->waits_for = "copy";
+	svc_words_add(&why->words,
+		      core->place == SAL_PAGING_OUT
+			      ? "paging out: its %s go to host memory, to make room for others."
+			      : "paging in: its %s come back from host memory.",
+		      sal_bytes_format(core->paged_bytes, bytes, sizeof(bytes)));
+}
+
+static void say_paged(struct svc_why *why)
+{
+	char bytes[SAL_UNITS_TEXT];
+
+	why->waits_for = "input";
+	svc_words_add(&why->words,
+		      "paged: its %s lie in host memory; they come back when it has work and there "
+		      "is room.",
+		      sal_bytes_format(why->s->core->paged_bytes, bytes, sizeof(bytes)));
 }
 
 static void say_closing(struct svc_why *why)
@@ -109,13 +112,13 @@ static void say(struct svc_why *why)
 	else if (core->running)
 		say_running(why);
 	else if (core->place == SAL_PAGING_OUT || core->place == SAL_PAGING_IN)
-		say_paging(why);
+		say_copying(why);
 	else if (core->paused)
 		say_paused(why);
 	else if (core->in_waiting)
 		svc_why_waiting(why);
 	else if (core->place == SAL_OUTSIDE && core->admitted)
-		say_paging(why);
+		say_paged(why);
 	else if (TAILQ_EMPTY(&core->queue) || !core->lane)
 		say_idle(why);
 	else
