@@ -5,6 +5,7 @@
  *     admin.c        the line, which question it is, which job it means
  *     admin_view.c   ping, ps: everything there is to see
  *     admin_why.c    why: what one job waits for (with why_memory.c, why_turn.c)
+ *     admin_words.c  sentences and refusals
  *     admin_steer.c  policy, set, pause, resume, kill: changes while jobs run
  *
  * Threads: the main thread. Each answer takes server->lock itself.

@@ -124,7 +124,7 @@ static void test_ps(void **state)
 	assert_true(bed_number(device, "now_s") == 1.53);
 	lanes = json_object_get(answer, "lanes");
 	assert_int_equal(json_array_size(lanes), 2);
-	check_lane(json_array_get(lanes, 0), 0, GIB / 2, 1);
+	check_lane(json_array_get(lanes, 0), 0, GIB / 2.0, 1);
 	check_lane(json_array_get(lanes, 1), 1, GIB, 2);
 	assert_int_equal(json_integer_value(json_object_get(json_array_get(lanes, 0), "running")),
 			 1);
