@@ -10,6 +10,24 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* --- words ----------------------------------------------------------------------------------------------- */
+
+json_t *svc_json_text(const char *text)
+{
+	json_t *json = json_string(text);
+	char *copy, *c;
+
+	if (json)
+		return json;
+	copy = strdup(text);
+	for (c = copy; c && *c; c++)
+		if ((unsigned char)*c >= 0x80)
+			*c = '?';
+	json = json_string(copy ? copy : "?");
+	free(copy);
+	return json;
+}
+
 /* --- which job ------------------------------------------------------------------------------------------- */
 
 enum match {
@@ -33,42 +51,41 @@ static bool matches(const struct svc_session *s, const char *job, enum match how
 
 /* How many sessions match; the last of them in *out, and all in words. */
 static uint32_t look_up(struct svc_server *server, const char *job, enum match how,
-			struct svc_session **out, struct svc_words *words)
+			struct svc_session **out, struct sal_words *words)
 {
 	struct svc_session *s;
 	uint32_t count = 0;
 
-	*words = (struct svc_words){ 0 };
+	*words = (struct sal_words){ 0 };
 	TAILQ_FOREACH(s, &server->sessions, link) {
 		if (!matches(s, job, how))
 			continue;
-		svc_words_add(words, "%s%s (id %" PRIu64 ")", count ? ", " : "", s->name, s->id);
+		sal_words_add(words, "%s%s (id %" PRIu64 ")", count ? ", " : "", s->name, s->id);
 		*out = s;
 		count++;
 	}
 	return count;
 }
 
-struct svc_session *svc_find_job(const struct svc_question *q, json_t **out_refusal)
+struct svc_session *svc_find_job(struct svc_question *q)
 {
 	json_t *named = json_object_get(q->object, "job");
 	struct svc_session *s = NULL;
-	struct svc_words words;
+	struct sal_words words;
 	char number[24];
 	const char *job = json_string_value(named);
 	uint32_t count = 0;
 	int how;
 
-	*out_refusal = NULL;
 	if (json_is_integer(named)) {
 		(void)snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
 			       json_integer_value(named));
 		job = number;
 	}
 	if (!job || !*job) {
-		*out_refusal = svc_refusal(SAL_INVALID_ARGUMENT,
-					   "\"job\" must name a job: its id, its name, or how the "
-					   "name begins");
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "\"job\" must name a job: its id, its name, or how the "
+				  "name begins");
 		return NULL;
 	}
 	for (how = BY_ID; how < MATCHES && count == 0; how++)
@@ -76,14 +93,14 @@ struct svc_session *svc_find_job(const struct svc_question *q, json_t **out_refu
 	if (count == 1)
 		return s;
 	if (count > 1) {
-		*out_refusal = svc_refusal(SAL_INVALID_ARGUMENT,
-					   "%u jobs are called \"%.60s\": %s; name one by its id",
-					   count, job, words.at);
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "%u jobs are called \"%.60s\": %s; name one by its id", count,
+				  job, words.at);
 		return NULL;
 	}
 	count = look_up(q->server, "", BY_PREFIX, &s, &words);
-	*out_refusal = svc_refusal(SAL_NOT_FOUND, "there is no job \"%.60s\"; %s%s", job,
-				   count ? "there are " : "there is none at all", words.at);
+	(void)sal_err_set(&q->err, SAL_NOT_FOUND, "there is no job \"%.60s\"; %s%s", job,
+			  count ? "there are " : "there is none at all", words.at);
 	return NULL;
 }
 
@@ -91,24 +108,33 @@ struct svc_session *svc_find_job(const struct svc_question *q, json_t **out_refu
 
 static const struct {
 	const char *op;
-	json_t *(*answer)(const struct svc_question *q);
+	json_t *(*answer)(struct svc_question *q);
 } questions[] = {
 	{ "ping", svc_answer_ping },	 { "ps", svc_answer_ps },     { "why", svc_answer_why },
 	{ "policy", svc_answer_policy }, { "set", svc_answer_set },   { "pause", svc_answer_pause },
 	{ "resume", svc_answer_resume }, { "kill", svc_answer_kill },
 };
 
-static json_t *answer(const struct svc_question *q)
+static json_t *answer(struct svc_question *q)
 {
 	const char *op = json_string_value(json_object_get(q->object, "op"));
 	size_t i;
 
-	if (!op)
-		return svc_refusal(SAL_INVALID_ARGUMENT, "a question is an object with an \"op\"");
-	for (i = 0; i < sizeof(questions) / sizeof(questions[0]); i++)
+	for (i = 0; op && i < sizeof(questions) / sizeof(questions[0]); i++)
 		if (strcmp(questions[i].op, op) == 0)
 			return questions[i].answer(q);
-	return svc_refusal(SAL_UNIMPLEMENTED, "salusd does not know that question");
+	if (op)
+		(void)sal_err_set(&q->err, SAL_UNIMPLEMENTED, "salusd does not know that question");
+	else
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "a question is an object with an \"op\"");
+	return NULL;
+}
+
+static json_t *refusal(const struct sal_err *err)
+{
+	return json_pack("{s:b, s:s, s:o}", "ok", 0, "code", sal_code_name(err->code), "error",
+			 svc_json_text(err->text));
 }
 
 char *svc_admin_answer(struct svc_server *server, int fd, const char *line)
@@ -124,6 +150,8 @@ char *svc_admin_answer(struct svc_server *server, int fd, const char *line)
 	q.uid = peer.uid;
 	q.object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
 	reply = answer(&q);
+	if (!reply)
+		reply = refusal(&q.err);
 	json_decref(q.object);
 	text = json_dumps(reply, JSON_COMPACT);
 	json_decref(reply);

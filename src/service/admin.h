@@ -5,7 +5,6 @@
  *     admin.c        the line, which question it is, which job it means
  *     admin_view.c   ping, ps: everything there is to see
  *     admin_why.c    why: what one job waits for (with why_memory.c, why_turn.c)
- *     admin_words.c  sentences and refusals
  *     admin_steer.c  policy, set, pause, resume, kill: changes while jobs run
  *
  * Threads: the main thread. Each answer takes server->lock itself.
@@ -15,6 +14,7 @@
 
 #include <jansson.h>
 
+#include "base/words.h"
 #include "service/service.h"
 
 /* One question: the object, and who asks. */
@@ -23,26 +23,17 @@ struct svc_question {
 	json_t *object; /* borrowed */
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
+	struct sal_err err; /* why there is no answer */
 };
-
-/* Sentences that are put together; what does not fit is cut. Starts as { 0 }. */
-struct svc_words {
-	char at[800];
-	size_t used;
-};
-
-void svc_words_add(struct svc_words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* A text that may hold what others chose. JSON is UTF-8: what is not becomes "?". */
 json_t *svc_json_text(const char *text);
 
-json_t *svc_refusal(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
 /*
- * The session that "job" in the question names: an id, a name, or the beginning of one. NULL if there is
- * not exactly one, and then *out_refusal is the answer. Under server->lock.
+ * The session that "job" in the question names: an id, a name, or the beginning of one. NULL and q->err if
+ * there is not exactly one. Under server->lock.
  */
-struct svc_session *svc_find_job(const struct svc_question *q, json_t **out_refusal);
+struct svc_session *svc_find_job(struct svc_question *q);
 
 /* What a session does, in a word or two. */
 const char *svc_state_name(const struct sal_session *core);
@@ -58,13 +49,14 @@ static inline double svc_seconds(uint64_t ns)
 /* Lanes that may be open at once, as the engine counts them. */
 uint32_t svc_lane_limit(const struct svc_server *server);
 
-json_t *svc_answer_ping(const struct svc_question *q);
-json_t *svc_answer_ps(const struct svc_question *q);
-json_t *svc_answer_why(const struct svc_question *q);
-json_t *svc_answer_policy(const struct svc_question *q);
-json_t *svc_answer_set(const struct svc_question *q);
-json_t *svc_answer_pause(const struct svc_question *q);
-json_t *svc_answer_resume(const struct svc_question *q);
-json_t *svc_answer_kill(const struct svc_question *q);
+/* The answers; NULL: q->err says why not. */
+json_t *svc_answer_ping(struct svc_question *q);
+json_t *svc_answer_ps(struct svc_question *q);
+json_t *svc_answer_why(struct svc_question *q);
+json_t *svc_answer_policy(struct svc_question *q);
+json_t *svc_answer_set(struct svc_question *q);
+json_t *svc_answer_pause(struct svc_question *q);
+json_t *svc_answer_resume(struct svc_question *q);
+json_t *svc_answer_kill(struct svc_question *q);
 
 #endif

@@ -13,7 +13,7 @@
 #define WEIGHT_MOST 1e6
 #define SECONDS_MOST 9e9
 
-static void note(const struct svc_question *q, const char *what, const struct svc_session *s)
+static void note(struct svc_question *q, const char *what, const struct svc_session *s)
 {
 	sal_log_info("admin", "%s id=%" PRIu64 " name=%s by pid=%d uid=%u", what, s->id, s->name,
 		     (int)q->pid, (unsigned)q->uid);
@@ -32,25 +32,26 @@ static json_t *list_policies(void)
 	return list;
 }
 
-static json_t *refuse_policy(const char *name)
+static json_t *refuse_policy(struct svc_question *q, const char *name)
 {
 	const struct sal_policy *const *p;
-	struct svc_words names = { 0 };
+	struct sal_words names = { 0 };
 
 	for (p = sal_policies; *p; p++)
-		svc_words_add(&names, "%s%s", p == sal_policies ? "" : ", ", (*p)->name);
-	return svc_refusal(SAL_INVALID_ARGUMENT, "there is no policy \"%.60s\"; there are %s", name,
-			   names.at);
+		sal_words_add(&names, "%s%s", p == sal_policies ? "" : ", ", (*p)->name);
+	(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+			  "there is no policy \"%.60s\"; there are %s", name, names.at);
+	return NULL;
 }
 
 /* Under server->lock. */
-static json_t *set_policy(struct svc_server *server, const struct sal_policy *policy,
+static json_t *set_policy(struct svc_question *q, const struct sal_policy *policy,
 			  const json_t *lanes)
 {
-	struct sal_err err = { 0 };
+	struct svc_server *server = q->server;
 
-	if (policy && sal_engine_set_policy(server->engine, svc_now_ns(), policy, &err) < 0)
-		return svc_refusal(err.code, "%s", err.text);
+	if (policy && sal_engine_set_policy(server->engine, svc_now_ns(), policy, &q->err) < 0)
+		return NULL;
 	if (lanes) {
 		server->tuning.lanes = (uint32_t)json_integer_value(lanes);
 		sal_engine_set_tuning(server->engine, svc_now_ns(), &server->tuning);
@@ -61,7 +62,7 @@ static json_t *set_policy(struct svc_server *server, const struct sal_policy *po
 			 "policies", list_policies());
 }
 
-json_t *svc_answer_policy(const struct svc_question *q)
+json_t *svc_answer_policy(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
 	const json_t *named = json_object_get(q->object, "name");
@@ -71,14 +72,16 @@ json_t *svc_answer_policy(const struct svc_question *q)
 	json_t *reply;
 
 	if (named && !policy)
-		return refuse_policy(name ? name : "?");
+		return refuse_policy(q, name ? name : "?");
 	if (lanes && (!json_is_integer(lanes) || json_integer_value(lanes) < 0 ||
-		      json_integer_value(lanes) > SAL_LANES_MAX))
-		return svc_refusal(SAL_INVALID_ARGUMENT,
-				   "\"lanes\" is a number up to %d; 0: as many as the policy wants",
-				   SAL_LANES_MAX);
+		      json_integer_value(lanes) > SAL_LANES_MAX)) {
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "\"lanes\" is a number up to %d; 0: as many as the policy wants",
+				  SAL_LANES_MAX);
+		return NULL;
+	}
 	(void)pthread_mutex_lock(&server->lock);
-	reply = set_policy(server, policy, lanes);
+	reply = set_policy(q, policy, lanes);
 	if (policy || lanes)
 		sal_log_info("admin", "policy=%s lanes=%u by pid=%d uid=%u",
 			     sal_engine_policy(server->engine)->name, server->tuning.lanes,
@@ -151,8 +154,8 @@ static const struct {
 
 #define WISHES (sizeof(wishes) / sizeof(wishes[0]))
 
-/* NULL if all keys of the question are understood and were put into the job. */
-static json_t *take_wishes(const json_t *question, struct sal_job *job)
+/* Put all that the question wishes into the job. */
+static int take_wishes(const json_t *question, struct sal_job *job, struct sal_err *err)
 {
 	const char *key;
 	json_t *value;
@@ -165,19 +168,20 @@ static json_t *take_wishes(const json_t *question, struct sal_job *job)
 		for (i = 0; i < WISHES && strcmp(wishes[i].key, key) != 0; i++)
 			;
 		if (i == WISHES)
-			return svc_refusal(SAL_INVALID_ARGUMENT,
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
 					   "\"%.60s\" cannot be set; weight, priority, memory, "
 					   "time and kind can",
 					   key);
 		if (!wishes[i].set(job, value))
-			return svc_refusal(SAL_INVALID_ARGUMENT, "%s must be %s", key,
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s must be %s", key,
 					   wishes[i].expected);
 		count++;
 	}
-	return count ? NULL
-		     : svc_refusal(SAL_INVALID_ARGUMENT,
-				   "nothing to set; weight, priority, memory, time and kind can "
-				   "be");
+	if (count == 0)
+		return sal_err_set(
+			err, SAL_INVALID_ARGUMENT,
+			"nothing to set; weight, priority, memory, time and kind can be");
+	return SAL_OK;
 }
 
 /* How the job is now. Under server->lock. */
@@ -191,13 +195,12 @@ static json_t *acknowledge(const struct svc_session *s)
 	return reply;
 }
 
-static json_t *do_set(const struct svc_question *q, struct svc_session *s)
+static json_t *do_set(struct svc_question *q, struct svc_session *s)
 {
 	struct sal_job job = s->core->job;
-	json_t *refusal = take_wishes(q->object, &job);
 
-	if (refusal)
-		return refusal;
+	if (take_wishes(q->object, &job, &q->err) < 0)
+		return NULL;
 	sal_engine_declare(q->server->engine, svc_now_ns(), s->core, &job);
 	note(q, "set", s);
 	return acknowledge(s);
@@ -205,21 +208,21 @@ static json_t *do_set(const struct svc_question *q, struct svc_session *s)
 
 /* --- whether it runs ------------------------------------------------------------------------------------- */
 
-static json_t *do_pause(const struct svc_question *q, struct svc_session *s)
+static json_t *do_pause(struct svc_question *q, struct svc_session *s)
 {
 	sal_engine_pause(q->server->engine, svc_now_ns(), s->core);
 	note(q, "paused", s);
 	return acknowledge(s);
 }
 
-static json_t *do_resume(const struct svc_question *q, struct svc_session *s)
+static json_t *do_resume(struct svc_question *q, struct svc_session *s)
 {
 	sal_engine_resume(q->server->engine, svc_now_ns(), s->core);
 	note(q, "resumed", s);
 	return acknowledge(s);
 }
 
-static json_t *do_kill(const struct svc_question *q, struct svc_session *s)
+static json_t *do_kill(struct svc_question *q, struct svc_session *s)
 {
 	json_t *reply = acknowledge(s);
 
@@ -230,37 +233,36 @@ static json_t *do_kill(const struct svc_question *q, struct svc_session *s)
 }
 
 /* Find the job, do it, and let the worker see what came of it. */
-static json_t *steer(const struct svc_question *q,
-		     json_t *(*act)(const struct svc_question *q, struct svc_session *s))
+static json_t *steer(struct svc_question *q,
+		     json_t *(*act)(struct svc_question *q, struct svc_session *s))
 {
 	struct svc_session *s;
 	json_t *reply;
 
 	(void)pthread_mutex_lock(&q->server->lock);
-	s = svc_find_job(q, &reply);
-	if (s)
-		reply = act(q, s);
+	s = svc_find_job(q);
+	reply = s ? act(q, s) : NULL;
 	(void)pthread_mutex_unlock(&q->server->lock);
 	svc_worker_wake(q->server);
 	return reply;
 }
 
-json_t *svc_answer_set(const struct svc_question *q)
+json_t *svc_answer_set(struct svc_question *q)
 {
 	return steer(q, do_set);
 }
 
-json_t *svc_answer_pause(const struct svc_question *q)
+json_t *svc_answer_pause(struct svc_question *q)
 {
 	return steer(q, do_pause);
 }
 
-json_t *svc_answer_resume(const struct svc_question *q)
+json_t *svc_answer_resume(struct svc_question *q)
 {
 	return steer(q, do_resume);
 }
 
-json_t *svc_answer_kill(const struct svc_question *q)
+json_t *svc_answer_kill(struct svc_question *q)
 {
 	return steer(q, do_kill);
 }

@@ -8,7 +8,7 @@
 
 #include "core/lane.h"
 
-json_t *svc_answer_ping(const struct svc_question *q)
+json_t *svc_answer_ping(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
@@ -166,7 +166,7 @@ static json_t *describe_device(const struct svc_server *server, uint64_t now_ns)
 			 (int)svc_lane_limit(server));
 }
 
-json_t *svc_answer_ps(const struct svc_question *q)
+json_t *svc_answer_ps(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
 	struct sal_compile_stats stats;

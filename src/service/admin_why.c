@@ -30,15 +30,15 @@ static void say_running(struct svc_why *why)
 
 	why->waits_for = "nothing";
 	why->estimate_s = 0;
-	svc_words_add(&why->words, "running: its iteration has run for %s in lane %u",
+	sal_words_add(&why->words, "running: its iteration has run for %s in lane %u",
 		      sal_duration_format(svc_why_run_ns(why, core), run, sizeof(run)),
 		      core->lane->index);
 	if (core->running->expected_ns)
-		svc_words_add(&why->words, ", and takes about %s",
+		sal_words_add(&why->words, ", and takes about %s",
 			      sal_duration_format(core->running->expected_ns, all, sizeof(all)));
-	svc_words_add(&why->words, "; %u more %s queued.", queued, queued == 1 ? "is" : "are");
+	sal_words_add(&why->words, "; %u more %s queued.", queued, queued == 1 ? "is" : "are");
 	if (core->paused)
-		svc_words_add(&why->words, " Then it stops: it is paused by the operator.");
+		sal_words_add(&why->words, " Then it stops: it is paused by the operator.");
 }
 
 static void say_idle(struct svc_why *why)
@@ -48,12 +48,12 @@ static void say_idle(struct svc_why *why)
 
 	if (s->job_count > 0) {
 		why->waits_for = "compile";
-		svc_words_add(&why->words, "idle: %u of its programs %s being compiled.",
+		sal_words_add(&why->words, "idle: %u of its programs %s being compiled.",
 			      s->job_count, s->job_count == 1 ? "is" : "are");
 		return;
 	}
 	why->waits_for = "input";
-	svc_words_add(&why->words, "idle: it has submitted nothing for %s.",
+	sal_words_add(&why->words, "idle: it has submitted nothing for %s.",
 		      sal_duration_format(why->now_ns > s->core->idle_since_ns
 						  ? why->now_ns - s->core->idle_since_ns
 						  : 0,
@@ -63,7 +63,7 @@ static void say_idle(struct svc_why *why)
 static void say_paused(struct svc_why *why)
 {
 	why->waits_for = "operator";
-	svc_words_add(&why->words,
+	sal_words_add(&why->words,
 		      "paused by the operator, with %u iterations queued; `salus resume %" PRIu64
 		      "` lets it go on.",
 		      count_queued(why->s->core), why->s->id);
@@ -75,7 +75,7 @@ static void say_copying(struct svc_why *why)
 	char bytes[SAL_UNITS_TEXT];
 
 	why->waits_for = "copy";
-	svc_words_add(&why->words,
+	sal_words_add(&why->words,
 		      core->place == SAL_PAGING_OUT
 			      ? "paging out: its %s go to host memory, to make room for others."
 			      : "paging in: its %s come back from host memory.",
@@ -87,7 +87,7 @@ static void say_paged(struct svc_why *why)
 	char bytes[SAL_UNITS_TEXT];
 
 	why->waits_for = "input";
-	svc_words_add(&why->words,
+	sal_words_add(&why->words,
 		      "paged: its %s lie in host memory; they come back when it has work and there "
 		      "is room.",
 		      sal_bytes_format(why->s->core->paged_bytes, bytes, sizeof(bytes)));
@@ -96,7 +96,7 @@ static void say_paged(struct svc_why *why)
 static void say_closing(struct svc_why *why)
 {
 	why->waits_for = "nothing";
-	svc_words_add(&why->words, "closing: its job has ended; what it holds goes with its last "
+	sal_words_add(&why->words, "closing: its job has ended; what it holds goes with its last "
 				   "iteration or copy.");
 }
 
@@ -125,20 +125,20 @@ static void say(struct svc_why *why)
 		svc_why_ready(why);
 }
 
-json_t *svc_answer_why(const struct svc_question *q)
+json_t *svc_answer_why(struct svc_question *q)
 {
 	struct svc_why why = { .server = q->server, .estimate_s = NAN };
 	char about[SAL_UNITS_TEXT];
-	json_t *reply;
+	json_t *reply = NULL;
 
 	(void)pthread_mutex_lock(&q->server->lock);
 	why.now_ns = svc_now_ns();
-	why.s = svc_find_job(q, &reply);
+	why.s = svc_find_job(q);
 	if (why.s) {
 		why.holders = json_array();
 		say(&why);
 		if (why.estimate_s > 0)
-			svc_words_add(&why.words, " About %s.",
+			sal_words_add(&why.words, " About %s.",
 				      sal_duration_format((uint64_t)(why.estimate_s * 1e9), about,
 							  sizeof(about)));
 		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o}", "ok", 1, "id",

@@ -18,7 +18,7 @@ struct svc_why {
 	struct svc_server *server; /* borrowed */
 	const struct svc_session *s; /* borrowed */
 	uint64_t now_ns;
-	struct svc_words words;
+	struct sal_words words;
 	const char *waits_for;
 	json_t *holders; /* owned by the answer */
 	double estimate_s; /* NAN: unknowable */

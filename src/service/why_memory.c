@@ -63,7 +63,7 @@ static void say_holders(struct svc_why *why)
 	qsort(all, count, sizeof(struct svc_session *), by_bytes);
 	for (i = 0; i < count; i++) {
 		if (i < WHY_NAMED_MOST)
-			svc_words_add(
+			sal_words_add(
 				&why->words, "%s%s (%s)", i ? ", " : "; held by ", all[i]->name,
 				sal_bytes_format(all[i]->core->held_bytes, bytes, sizeof(bytes)));
 		(void)json_array_append_new(
@@ -82,20 +82,20 @@ void svc_why_waiting(struct svc_why *why)
 	char free_text[SAL_UNITS_TEXT], all[SAL_UNITS_TEXT];
 
 	why->waits_for = "memory";
-	svc_words_add(&why->words, "waiting: it needs %s (%s P + %s E)",
+	sal_words_add(&why->words, "waiting: it needs %s (%s P + %s E)",
 		      sal_bytes_format(needs.persist_bytes + needs.ephem_bytes, sum, sizeof(sum)),
 		      sal_bytes_format(needs.persist_bytes, p, sizeof(p)),
 		      sal_bytes_format(needs.ephem_bytes, e, sizeof(e)));
 	if (why->s->core->held_bytes > 0)
-		svc_words_add(&why->words, " and holds %s",
+		sal_words_add(&why->words, " and holds %s",
 			      sal_bytes_format(why->s->core->held_bytes, p, sizeof(p)));
-	svc_words_add(&why->words, "; %s of %s is free",
+	sal_words_add(&why->words, "; %s of %s is free",
 		      sal_bytes_format(sal_memory_free(memory), free_text, sizeof(free_text)),
 		      sal_bytes_format(memory->capacity_bytes, all, sizeof(all)));
 	say_holders(why);
-	svc_words_add(&why->words, ".");
+	sal_words_add(&why->words, ".");
 	if (why->s->core->aged)
-		svc_words_add(&why->words,
+		sal_words_add(&why->words,
 			      " It was passed over %u times: nobody is let in before "
 			      "it any more.",
 			      why->s->core->passed_over);
@@ -109,12 +109,12 @@ void svc_why_refused(struct svc_why *why)
 	char needs[SAL_UNITS_TEXT], most[SAL_UNITS_TEXT];
 
 	why->waits_for = "nothing";
-	svc_words_add(
+	sal_words_add(
 		&why->words, "refused: it declared that it needs %s, and may have %s at most.",
 		sal_bytes_format(core->job.declared.persist_bytes + core->job.declared.ephem_bytes,
 				 needs, sizeof(needs)),
 		sal_bytes_format(limit && limit < capacity ? limit : capacity, most, sizeof(most)));
 	if (limit && limit < capacity)
-		svc_words_add(&why->words, " `salus set %" PRIu64 " memory=SIZE` raises its limit.",
+		sal_words_add(&why->words, " `salus set %" PRIu64 " memory=SIZE` raises its limit.",
 			      why->s->id);
 }

@@ -73,7 +73,7 @@ static bool takes_turns(const struct sal_policy *policy)
 
 /* Those that go before it, into "holders" and the sentence; adds up what they take. */
 static uint32_t count_ahead(struct svc_why *why, const struct sal_lane *lane,
-			    struct svc_words *names)
+			    struct sal_words *names)
 {
 	const struct sal_session *core;
 	uint32_t count = 0;
@@ -81,7 +81,7 @@ static uint32_t count_ahead(struct svc_why *why, const struct sal_lane *lane,
 	for (core = sal_lane_first(lane); core && core != why->s->core;
 	     core = sal_lane_next(core)) {
 		if (count < WHY_NAMED_MOST)
-			svc_words_add(names, "%s%s (id %" PRIu64 ")", count ? ", " : "",
+			sal_words_add(names, "%s%s (id %" PRIu64 ")", count ? ", " : "",
 				      name_of(core), core->id);
 		if (core != lane->running)
 			add_holder(why, core);
@@ -98,13 +98,13 @@ static void say_who_runs(struct svc_why *why, const struct sal_lane *lane)
 	if (lane->running) {
 		add_holder(why, lane->running);
 		why->estimate_s = left_s(why, lane->running);
-		svc_words_add(&why->words, ", where %s (id %" PRIu64 ") has run for %s",
+		sal_words_add(&why->words, ", where %s (id %" PRIu64 ") has run for %s",
 			      name_of(lane->running), lane->running->id,
 			      sal_duration_format(svc_why_run_ns(why, lane->running), run,
 						  sizeof(run)));
 	} else if (lane->shifted) {
 		why->estimate_s = NAN;
-		svc_words_add(&why->words, ", which waits for a neighbour's boundary to get its "
+		sal_words_add(&why->words, ", which waits for a neighbour's boundary to get its "
 					   "range of memory");
 	}
 }
@@ -114,27 +114,27 @@ void svc_why_ready(struct svc_why *why)
 	const struct sal_session *core = why->s->core;
 	const struct sal_policy *policy = sal_engine_policy(why->server->engine);
 	const struct sal_lane *lane = core->lane;
-	struct svc_words names = { 0 };
+	struct sal_words names = { 0 };
 	uint32_t ahead;
 
 	why->waits_for = "turn";
 	why->estimate_s = 0;
-	svc_words_add(&why->words, "ready: it waits for its turn in lane %u", lane->index);
+	sal_words_add(&why->words, "ready: it waits for its turn in lane %u", lane->index);
 	say_who_runs(why, lane);
 	if (core->in_express) {
-		svc_words_add(&why->words, "; its program is short and goes ahead of the order.");
+		sal_words_add(&why->words, "; its program is short and goes ahead of the order.");
 		return;
 	}
 	ahead = count_ahead(why, lane, &names);
 	if (ahead == 0)
-		svc_words_add(&why->words, "; under %s it is next", policy->name);
+		sal_words_add(&why->words, "; under %s it is next", policy->name);
 	else
-		svc_words_add(&why->words, "; under %s %u go%s before it: %s%s", policy->name,
+		sal_words_add(&why->words, "; under %s %u go%s before it: %s%s", policy->name,
 			      ahead, ahead == 1 ? "es" : "", names.at,
 			      ahead > WHY_NAMED_MOST ? ", ..." : "");
 	if (policy->keeps_lane && (ahead > 0 || lane->running))
-		svc_words_add(&why->words, ", and the first keeps the lane until it ends");
-	svc_words_add(&why->words, ".");
+		sal_words_add(&why->words, ", and the first keeps the lane until it ends");
+	sal_words_add(&why->words, ".");
 	if (!takes_turns(policy) &&
 	    (ahead > 0 || (lane->running && sal_session_before(lane->running, core))))
 		why->estimate_s = NAN; /* they may go again and again */
