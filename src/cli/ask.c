@@ -184,6 +184,13 @@ double cli_json_number(const json_t *object, const char *key)
 	return json_number_value(json_object_get(object, key));
 }
 
+uint64_t cli_json_count(const json_t *object, const char *key)
+{
+	double value = cli_json_number(object, key);
+
+	return value >= 0 && value < 9e18 ? (uint64_t)value : 0;
+}
+
 uint64_t cli_seconds_to_ns(double seconds)
 {
 	return seconds > 0 && seconds < 9e9 ? (uint64_t)(seconds * 1e9) : 0;

@@ -51,6 +51,9 @@ const char *cli_json_text(const json_t *object, const char *key);
 /* A number in an object, 0 if there is none of that name. */
 double cli_json_number(const json_t *object, const char *key);
 
+/* The same as a whole number, 0 for what cannot be one. */
+uint64_t cli_json_count(const json_t *object, const char *key);
+
 /* Seconds as the daemon gives them; 0 for what cannot be a time. */
 uint64_t cli_seconds_to_ns(double seconds);
 

@@ -91,7 +91,7 @@ static void add_lanes(struct cli_table *table, const json_t *reply, double capac
 		char what[32], note[100];
 
 		(void)snprintf(what, sizeof(what), "lane %.0f", index);
-		add_row(table, cli_map_lane_tag((size_t)index), what,
+		add_row(table, cli_map_lane_tag(cli_json_count(lane, "index")), what,
 			cli_json_number(lane, "bytes"), capacity);
 		note_lane(lane, note, sizeof(note));
 		cli_table_add(table, note);

@@ -95,19 +95,19 @@ static int add_wish(json_t *request, const char *word)
 
 static void print_job(const json_t *reply)
 {
-	double limit = cli_json_number(reply, "limit_bytes");
+	uint64_t limit = cli_json_count(reply, "limit_bytes");
 	double total_s = cli_json_number(reply, "total_s");
 	char memory[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], line[400];
 
-	(void)snprintf(
-		line, sizeof(line),
-		"%.128s (id %.0f): weight %.4g, priority %.0f, memory %s, time %s, %s",
-		cli_json_text(reply, "name"), cli_json_number(reply, "id"),
-		cli_json_number(reply, "weight"), cli_json_number(reply, "priority"),
-		limit > 0 ? sal_bytes_format((uint64_t)limit, memory, sizeof(memory)) : "none",
-		total_s > 0 ? sal_duration_format(cli_seconds_to_ns(total_s), time, sizeof(time))
-			    : "unknown",
-		cli_json_text(reply, "kind"));
+	(void)snprintf(line, sizeof(line),
+		       "%.128s (id %.0f): weight %.4g, priority %.0f, memory %s, time %s, %s",
+		       cli_json_text(reply, "name"), cli_json_number(reply, "id"),
+		       cli_json_number(reply, "weight"), cli_json_number(reply, "priority"),
+		       limit > 0 ? sal_bytes_format(limit, memory, sizeof(memory)) : "none",
+		       total_s > 0
+			       ? sal_duration_format(cli_seconds_to_ns(total_s), time, sizeof(time))
+			       : "unknown",
+		       cli_json_text(reply, "kind"));
 	cli_print_text(line);
 }
 

@@ -72,7 +72,7 @@ static void draw_lanes(struct cli_map *map, const json_t *lanes, double capacity
 		if (cells == 0)
 			continue;
 		fill(map, at, end - at, i % 2 ? CLI_MAP_LANE_NEXT : CLI_MAP_LANE);
-		map->tag[at] = cli_map_lane_tag((size_t)cli_json_number(lane, "index"));
+		map->tag[at] = cli_map_lane_tag(cli_json_count(lane, "index"));
 		end = at;
 	}
 }

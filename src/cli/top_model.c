@@ -143,7 +143,7 @@ static void read_job(const struct cli_top *top, struct cli_top_job *job, const j
 {
 	const struct cli_top_job *before;
 
-	job->id = (uint64_t)cli_json_number(session, "id");
+	job->id = cli_json_count(session, "id");
 	job->session = session;
 	job->asked = has_work(session) && weights > 0 ? cli_json_number(session, "weight") / weights
 						      : -1;
