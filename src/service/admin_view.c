@@ -12,11 +12,14 @@ json_t *svc_answer_ping(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
+	const char *policy;
 
+	(void)pthread_mutex_lock(&server->lock);
+	policy = sal_engine_policy(server->engine)->name;
+	(void)pthread_mutex_unlock(&server->lock);
 	return json_pack("{s:b, s:s, s:i, s:s%, s:s, s:f, s:s}", "ok", 1, "version", SALUS_VERSION,
 			 "pid", (int)getpid(), "platform", platform.at, platform.size, "policy",
-			 sal_engine_policy(server->engine)->name, "uptime_s",
-			 svc_seconds(svc_now_ns() - server->start_ns), "log",
+			 policy, "uptime_s", svc_seconds(svc_now_ns() - server->start_ns), "log",
 			 server->options.log_path ? server->options.log_path : "");
 }
 

@@ -2,13 +2,14 @@
 """`salus ps`, `why`, `policy`, `set`, `pause`, `resume`, `kill` against a real salusd with jobs that run."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from stage import Stage, salus  # noqa: E402
+from stage import SALUS, Stage, salus  # noqa: E402
 
 
 @pytest.fixture
@@ -24,15 +25,22 @@ def stage(tmp_path):
 def test_ps_tells_what_the_jobs_do(stage):
     stage.job("worker", ms=2, temp=4096, weight_milli=2000, priority=3, total_ns=90 * 10**9)
     stage.job("sleeper", busy=False).c.upload(bytes(1000))
-    stage.wait(lambda: stage.session("worker")["iterations"] >= 5, "iterations")
-    answer = stage.json("ps")
+    answers = [None]
+
+    def seen():
+        answers.append(stage.json("ps"))
+        worker = answers[-1]["sessions"][0]
+        return worker["iterations"] >= 5 and worker["state"] == "running"
+
+    stage.wait(seen, "it to be seen running")
+    answer = answers[-1]
     device = answer["device"]
     assert (device["platform"], device["policy"], device["capacity_bytes"]) == ("fake", "fair", 1 << 30)
     assert device["lane_limit"] == 1 and 0 < device["busy_s"] < device["uptime_s"]
     (lane,) = answer["lanes"]
-    assert lane["index"] == 0 and lane["running"] in (None, 1) and lane["iterations"] >= 5
+    assert lane["index"] == 0 and lane["running"] == 1 and lane["iterations"] >= 5
     worker, sleeper = answer["sessions"]
-    assert worker["state"] in ("running", "ready") and sleeper["state"] == "idle"
+    assert sleeper["state"] == "idle"
     assert (worker["weight"], worker["priority"], worker["total_s"]) == (2.0, 3, 90.0)
     assert (worker["kind"], worker["paused"], worker["lane"]) == ("training", False, 0)
     assert worker["used_s"] >= 0.009 and worker["waited_s"] >= 0 and worker["ephem_bytes"] == 4096
@@ -41,7 +49,7 @@ def test_ps_tells_what_the_jobs_do(stage):
     for key in ("held_bytes", "paged_bytes", "queued", "programs", "pid", "uid", "age_s"):
         assert isinstance(worker[key], (int, float)), key
     shown = stage.salus("ps")
-    assert re.search(r"^ *1  worker +(running|ready) ", shown, re.MULTILINE)
+    assert re.search(r"^ *1  worker +(running|ready|idle) ", shown, re.MULTILINE)
     assert re.search(r"^ *2  sleeper +idle ", shown, re.MULTILINE)
 
 
@@ -50,14 +58,17 @@ def test_why_says_what_a_job_waits_for(stage):
     stage.job("next", ms=60)
     stage.job("still", busy=False)
     stage.wait(lambda: stage.session("next")["iterations"] >= 2, "iterations")
-    stage.wait(lambda: stage.json("why", "next")["waits_for"] == "turn", "it to wait")
-    for _ in range(50):  # whoever runs just now
-        why = stage.json("why", "next")
-        if why["waits_for"] == "turn":
-            break
+    answers = [None]
+
+    def waits():
+        answers.append(stage.json("why", "next"))
+        return re.fullmatch(r"ready: it waits for its turn in lane 0, where long \(id 1\) has run for \S+; under fair "
+                            r"it is next\.( About \S+\.)?", answers[-1]["text"])
+
+    stage.wait(waits, "it to wait for the other")
+    why = answers[-1]
+    assert (why["state"], why["waits_for"]) == ("ready", "turn")
     assert [h["name"] for h in why["holders"]] == ["long"] and 0 <= why["holders"][0]["share"] <= 1
-    assert re.fullmatch(r"ready: it waits for its turn in lane 0, where long \(id 1\) has run for \S+; under fair "
-                        r"it is next\.( About \S+\.)?", why["text"])
     assert why["estimate_s"] is None or 0 <= why["estimate_s"] <= 0.5
     assert stage.salus("why", "still").startswith("idle: it has submitted nothing for ")
     stage.wait(lambda: stage.salus("why", 1).startswith("running: its iteration has run for"), "it to run")
@@ -110,16 +121,16 @@ def test_a_new_policy_rules_at_once(stage):
     stage.job("first", ms=2, ahead=4, priority=0)
     stage.job("second", ms=2, ahead=4, priority=5)
 
-    def gains(ours):
+    def gains():
         before = [stage.session(n)["iterations"] for n in ("first", "second")]
         stage.wait(lambda: stage.session("first")["iterations"] >= before[0] + 20, "twenty more")
         return [stage.session(n)["iterations"] - b for n, b in zip(("first", "second"), before)]
 
     stage.salus("policy", "priority")
-    first, second = gains("priority")
+    first, second = gains()
     assert second <= first / 4
     stage.salus("policy", "rr")
-    first, second = gains("rr")
+    first, second = gains()
     assert second >= first / 2
     stage.salus("policy", "priority")
     stage.salus("set", "second", "priority=0")
@@ -151,13 +162,10 @@ def test_set_changes_what_is_asked_for_and_no_more(stage):
     assert "set id=1 name=j by pid=" in stage.daemon.log
 
 
-@pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5", "memory=4",
+@pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5",
                                   "memory=4Gib", "time=soon", "kind=game", "=1", "weight=1 "])
 def test_wishes_that_make_no_sense(stage, wish):
     stage.job("j", busy=False)
-    if wish == "memory=4":  # four bytes: odd, but it can be said
-        assert "memory 4B" in stage.salus("set", "j", wish)
-        return
     assert "Try `salus set --help`" in stage.salus("set", "j", "priority=9", wish, status=64)
     assert stage.session("j")["priority"] == 0
 
@@ -212,15 +220,14 @@ def test_kill(stage, ms):
 @pytest.mark.parametrize("args", [
     ["why"], ["why", "a", "b"], ["why", "--jsn", "a"], ["pause"], ["resume"], ["kill"], ["kill", "a", "b"], ["set"],
     ["set", "a"], ["policy", "a", "b"], ["policy", "--lanes"], ["policy", "--lanes", "x"], ["policy", "--lanes", "-1"],
-    ["lanes", "x"], ["lanes", "-x"], ["ps", "--socket"], ["ps", "--socket="], ["why", b"\xff\xfe".decode("latin1")]])
+    ["lanes", "x"], ["lanes", "-x"], ["ps", "--socket"], ["ps", "--socket="]])
 def test_bad_calls(args, tmp_path):
-    if args[-1] == "\xff\xfe":  # as bytes: no UTF-8
-        import subprocess
-        from stage import SALUS
-        done = subprocess.run([bytes(SALUS), b"why", b"\xff\xfe"], env={}, capture_output=True)
-        assert (done.returncode, done.stderr) == (64, b"salus: what was asked for is not UTF-8\n")
-        return
     assert salus(*args, socket=tmp_path / "nowhere", status=64)
+
+
+def test_a_name_that_is_no_text():
+    done = subprocess.run([bytes(SALUS), b"why", b"\xff\xfe"], env={}, capture_output=True)
+    assert (done.returncode, done.stderr) == (64, b"salus: what was asked for is not UTF-8\n")
 
 
 @pytest.mark.parametrize("args", [["why", "a"], ["pause", "a"], ["resume", "a"], ["kill", "a"], ["set", "a", "weight=1"],
