@@ -23,7 +23,23 @@ int cli_ask(json_t *take_request, json_t **out_reply);
 /* The same, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
 int cli_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd);
 
-/* For a command that takes `--json` and nothing else; returns an exit code. */
+/* The same without a word: what there is to say is in err. */
+int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err);
+
+/* What is left of a command's line without the options that all these commands take. */
+struct cli_words {
+	bool json; /* --json */
+	char **at; /* borrowed: argv, moved together */
+	int count;
+};
+
+/* Takes `--json` and `--socket PATH`, the rest are words; at least and at most so many. An exit code. */
+int cli_parse_words(const struct cli_command *command, int argc, char **argv,
+		    struct cli_words *out);
+int cli_expect_words(const struct cli_command *command, const struct cli_words *words, int least,
+		     int most);
+
+/* For a command that takes those options and nothing else; returns an exit code. */
 int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json);
 
 /* If *reply is not "ok": frees it, sets it to NULL, and fails with the daemon's code and sentence. */
@@ -35,10 +51,22 @@ int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
 /* A text in an object, or "" if there is none of that name. */
 const char *cli_json_text(const json_t *object, const char *key);
 
+/* A number in an object, 0 if there is none of that name. */
+double cli_json_number(const json_t *object, const char *key);
+
+/* The same as a whole number, 0 for what cannot be one. */
+uint64_t cli_json_count(const json_t *object, const char *key);
+
 /* Seconds as the daemon gives them; 0 for what cannot be a time. */
 uint64_t cli_seconds_to_ns(double seconds);
 
 /* An object as `--json` shows it, in the daemon's order. Returns an exit code. */
 int cli_json_print(const json_t *object);
+
+/* A sentence of the daemon's on stdout, with a newline, and with nothing that a terminal would obey. */
+void cli_print_text(const char *text);
+
+/* "out of memory" on stderr; returns CLI_FAILED. */
+int cli_no_memory(void);
 
 #endif

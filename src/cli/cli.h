@@ -34,11 +34,19 @@ struct cli_command {
 	bool wraps; /* another command's line follows, so `--help` in it may not be for us */
 };
 
+extern const struct cli_command cli_cmd_kill;
+extern const struct cli_command cli_cmd_lanes;
+extern const struct cli_command cli_cmd_pause;
 extern const struct cli_command cli_cmd_ping;
+extern const struct cli_command cli_cmd_policy;
 extern const struct cli_command cli_cmd_ps;
+extern const struct cli_command cli_cmd_resume;
 extern const struct cli_command cli_cmd_run;
+extern const struct cli_command cli_cmd_set;
 extern const struct cli_command cli_cmd_sim;
+extern const struct cli_command cli_cmd_top;
 extern const struct cli_command cli_cmd_trace;
+extern const struct cli_command cli_cmd_why;
 
 /* How a command is called, on stdout; returns CLI_OK. */
 int cli_help(const struct cli_command *command);

@@ -42,7 +42,7 @@ static int run_ping(int argc, char **argv)
 const struct cli_command cli_cmd_ping = {
 	.name = "ping",
 	.summary = "is there a salusd, and which",
-	.usage = "[--json]\n"
+	.usage = "[--json] [--socket PATH]\n"
 		 "\n"
 		 "Exits with 69 if no salusd answers within 5 s.\n",
 	.run = run_ping,

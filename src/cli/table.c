@@ -3,62 +3,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <wchar.h>
 
 #include "base/err.h"
+#include "cli/screen.h"
 
 #define GAP 2 /* blanks between columns */
-
-/* One character at text: its bytes and its width. A width of -1 cannot be shown. */
-static size_t next_char(const char *text, int *out_width)
-{
-	mbstate_t state = { 0 };
-	wchar_t c;
-	size_t bytes = mbrtowc(&c, text, strlen(text), &state);
-
-	*out_width = -1;
-	if (bytes == 0 || bytes > strlen(text)) /* 0 does not happen, the others say "invalid" */
-		return 1;
-	*out_width = wcwidth(c);
-	return bytes;
-}
-
-static size_t width_of(const char *text)
-{
-	size_t width = 0;
-
-	while (*text) {
-		int w;
-
-		text += next_char(text, &w);
-		width += w < 0 ? 1 : (size_t)w;
-	}
-	return width;
-}
-
-/* A copy that is safe to show, and no wider than that. */
-static char *clean_copy(const char *text, size_t cells_max)
-{
-	bool cut = cells_max > 3 && width_of(text) > cells_max;
-	char *copy = malloc(strlen(text) + sizeof("..."));
-	size_t width = 0;
-	char *to = copy;
-
-	while (copy && *text) {
-		int w;
-		size_t bytes = next_char(text, &w);
-
-		width += w < 0 ? 1 : (size_t)w;
-		if (cut && width > cells_max - 3)
-			break;
-		memcpy(to, w < 0 ? "?" : text, w < 0 ? 1 : bytes);
-		to += w < 0 ? 1 : bytes;
-		text += bytes;
-	}
-	if (copy)
-		memcpy(to, cut ? "..." : "", cut ? sizeof("...") : 1);
-	return copy;
-}
 
 void cli_table_init(struct cli_table *table, const struct cli_column *columns, size_t count)
 {
@@ -69,7 +18,7 @@ void cli_table_init(struct cli_table *table, const struct cli_column *columns, s
 	table->columns = columns;
 	table->column_count = count;
 	for (i = 0; i < count; i++)
-		table->widths[i] = width_of(columns[i].title);
+		table->widths[i] = cli_screen_cells(columns[i].title);
 }
 
 void cli_table_fini(struct cli_table *table)
@@ -100,22 +49,66 @@ static bool make_room(struct cli_table *table)
 void cli_table_add(struct cli_table *table, const char *text)
 {
 	size_t column = table->count % table->column_count;
-	char *copy = make_room(table) ? clean_copy(text, table->columns[column].cells_max) : NULL;
+	char *copy = make_room(table) ? cli_screen_text(text, table->columns[column].cells_max)
+				      : NULL;
 
 	if (!copy) {
 		table->failed = true;
 		return;
 	}
 	table->texts[table->count++] = copy;
-	if (width_of(copy) > table->widths[column])
-		table->widths[column] = width_of(copy);
+	if (cli_screen_cells(copy) > table->widths[column])
+		table->widths[column] = cli_screen_cells(copy);
+}
+
+static bool is_hidden(const struct cli_table *table, size_t column)
+{
+	return (table->hidden >> column) & 1u;
+}
+
+static size_t last_shown(const struct cli_table *table)
+{
+	size_t column = table->column_count - 1;
+
+	while (column > 0 && is_hidden(table, column))
+		column--;
+	return column;
+}
+
+static size_t width_shown(const struct cli_table *table)
+{
+	size_t width = 0, i;
+
+	for (i = 0; i < table->column_count; i++)
+		width += is_hidden(table, i) ? 0 : table->widths[i] + GAP;
+	return width - GAP;
+}
+
+void cli_table_fit(struct cli_table *table, size_t cells)
+{
+	while (cells > 0 && width_shown(table) > cells) {
+		size_t i, worst = 0;
+		unsigned spare = 0;
+
+		for (i = 0; i < table->column_count; i++) {
+			if (is_hidden(table, i) || table->columns[i].spare <= spare)
+				continue;
+			spare = table->columns[i].spare;
+			worst = i;
+		}
+		if (spare == 0)
+			return;
+		table->hidden |= 1u << worst;
+	}
 }
 
 static void print_text(const struct cli_table *table, size_t column, const char *text, FILE *out)
 {
-	int blanks = (int)(table->widths[column] - width_of(text));
-	bool is_last = column + 1 == table->column_count;
+	int blanks = (int)(table->widths[column] - cli_screen_cells(text));
+	bool is_last = column == last_shown(table);
 
+	if (is_hidden(table, column))
+		return;
 	if (table->columns[column].right)
 		(void)fprintf(out, "%*s%s", blanks, "", text);
 	else

@@ -18,6 +18,7 @@ struct cli_column {
 	const char *title;
 	bool right; /* numbers */
 	size_t cells_max; /* of the terminal; longer texts are cut. 0: no limit */
+	unsigned spare; /* the column with the largest goes first where there is no room; 0: stays */
 };
 
 struct cli_table {
@@ -26,6 +27,7 @@ struct cli_table {
 	size_t widths[CLI_COLUMNS_MAX]; /* of the widest text so far */
 	char **texts; /* owned, row by row */
 	size_t count, room;
+	unsigned hidden; /* bit i: column i is not shown */
 	bool failed; /* out of memory */
 };
 
@@ -34,6 +36,9 @@ void cli_table_fini(struct cli_table *table);
 
 /* The next text, from left to right and top to bottom. It is copied. */
 void cli_table_add(struct cli_table *table, const char *text);
+
+/* Leave out columns until the rest is at most so wide, if that can be; 0: leave all. */
+void cli_table_fit(struct cli_table *table, size_t cells);
 
 /* False if a text was lost for lack of memory; then nothing is printed. */
 bool cli_table_print(const struct cli_table *table, FILE *out);

@@ -2,112 +2,159 @@
 /*
  * admin - answers to questions of people: one line of JSON for one line of JSON.
  */
-#include "service/service.h"
+#include "service/admin.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/socket.h>
 
-#include <jansson.h>
+/* --- words ----------------------------------------------------------------------------------------------- */
 
-#include "core/lane.h"
-
-static json_t *refusal(const char *code, const char *text)
+json_t *svc_json_text(const char *text)
 {
-	return json_pack("{s:b, s:s, s:s}", "ok", 0, "code", code, "error", text);
+	json_t *json = json_string(text);
+	char *copy, *c;
+
+	if (json)
+		return json;
+	copy = strdup(text);
+	for (c = copy; c && *c; c++)
+		if ((unsigned char)*c >= 0x80)
+			*c = '?';
+	json = json_string(copy ? copy : "?");
+	free(copy);
+	return json;
 }
 
-static json_t *answer_ping(struct svc_server *server)
-{
-	struct sal_text platform = server->ops->facts(server->device)->platform_name;
+/* --- which job ------------------------------------------------------------------------------------------- */
 
-	return json_pack("{s:b, s:s, s:i, s:s%, s:s, s:f, s:s}", "ok", 1, "version", SALUS_VERSION,
-			 "pid", (int)getpid(), "platform", platform.at, platform.size, "policy",
-			 sal_engine_policy(server->engine)->name, "uptime_s",
-			 (double)(svc_now_ns() - server->start_ns) / 1e9, "log",
-			 server->options.log_path ? server->options.log_path : "");
+enum match {
+	BY_ID,
+	BY_NAME,
+	BY_PREFIX,
+	MATCHES
+};
+
+static bool matches(const struct svc_session *s, const char *job, enum match how)
+{
+	char id[24];
+
+	if (how == BY_NAME)
+		return strcmp(s->name, job) == 0;
+	if (how == BY_PREFIX)
+		return strncmp(s->name, job, strlen(job)) == 0;
+	(void)snprintf(id, sizeof(id), "%" PRIu64, s->id);
+	return strcmp(id, job) == 0;
 }
 
-static const char *state_of(const struct sal_session *core)
+/* How many sessions match; the last of them in *out, and all in words. */
+static uint32_t look_up(struct svc_server *server, const char *job, enum match how,
+			struct svc_session **out, struct sal_words *words)
 {
-	if (core->running)
-		return "running";
-	if (core->paused)
-		return "paused";
-	if (core->in_waiting)
-		return "waiting";
-	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
+	struct svc_session *s;
+	uint32_t count = 0;
+
+	*words = (struct sal_words){ 0 };
+	TAILQ_FOREACH(s, &server->sessions, link) {
+		if (!matches(s, job, how))
+			continue;
+		sal_words_add(words, "%s%s (id %" PRIu64 ")", count ? ", " : "", s->name, s->id);
+		*out = s;
+		count++;
+	}
+	return count;
 }
 
-static json_t *describe(const struct svc_session *s)
+struct svc_session *svc_find_job(struct svc_question *q)
 {
-	const struct sal_session *core = s->core;
-	const struct svc_execution *x;
-	json_int_t queued = 0;
-	json_t *name = json_string(s->name);
+	json_t *named = json_object_get(q->object, "job");
+	struct svc_session *s = NULL;
+	struct sal_words words;
+	char number[24];
+	const char *job = json_string_value(named);
+	uint32_t count = 0;
+	int how;
 
-	TAILQ_FOREACH(x, &s->executions, link)
-		queued += !x->started;
-	if (!name) /* not UTF-8 */
-		name = json_string("?");
-	return json_pack(
-		"{s:I, s:o, s:i, s:i, s:s, s:i, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:i, "
-		"s:f}",
-		"id", (json_int_t)s->id, "name", name, "pid", (int)s->pid, "uid", (int)s->uid,
-		"state", state_of(core), "lane", core->lane ? (int)core->lane->index : -1,
-		"iterations", (json_int_t)core->done_iterations, "used_s",
-		(double)core->used_ns / 1e9, "queued", queued, "persist_bytes",
-		(json_int_t)s->live_bytes, "ephem_bytes", (json_int_t)s->temp_bytes, "programs",
-		(json_int_t)s->programs.count, "buffers", (json_int_t)s->buffers.count, "age_s",
-		(double)(svc_now_ns() - s->open_ns) / 1e9, "weight",
-		sal_session_weight(core) / 1000.0, "priority", (int)core->job.priority, "total_s",
-		(double)core->job.total_ns / 1e9);
+	if (json_is_integer(named)) {
+		(void)snprintf(number, sizeof(number), "%" JSON_INTEGER_FORMAT,
+			       json_integer_value(named));
+		job = number;
+	}
+	if (!job || !*job) {
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "\"job\" must name a job: its id, its name, or how the "
+				  "name begins");
+		return NULL;
+	}
+	for (how = BY_ID; how < MATCHES && count == 0; how++)
+		count = look_up(q->server, job, (enum match)how, &s, &words);
+	if (count == 1)
+		return s;
+	if (count > 1) {
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "%u jobs are called \"%.60s\": %s; name one by its id", count,
+				  job, words.at);
+		return NULL;
+	}
+	count = look_up(q->server, "", BY_PREFIX, &s, &words);
+	(void)sal_err_set(&q->err, SAL_NOT_FOUND, "there is no job \"%.60s\"; %s%s", job,
+			  count ? "there are " : "there is none at all", words.at);
+	return NULL;
 }
 
-static json_t *answer_ps(struct svc_server *server)
+/* --- which question -------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *op;
+	json_t *(*answer)(struct svc_question *q);
+} questions[] = {
+	{ "ping", svc_answer_ping },	 { "ps", svc_answer_ps },     { "why", svc_answer_why },
+	{ "policy", svc_answer_policy }, { "set", svc_answer_set },   { "pause", svc_answer_pause },
+	{ "resume", svc_answer_resume }, { "kill", svc_answer_kill }, { "trace", svc_answer_trace },
+};
+
+static json_t *answer(struct svc_question *q)
 {
-	json_t *sessions = json_array();
-	struct sal_compile_stats stats;
-	const struct svc_session *s;
+	const char *op = json_string_value(json_object_get(q->object, "op"));
+	size_t i;
 
-	(void)pthread_mutex_lock(&server->lock);
-	TAILQ_FOREACH(s, &server->sessions, link)
-		(void)json_array_append_new(sessions, describe(s));
-	(void)pthread_mutex_unlock(&server->lock);
-	sal_compile_stats(server->pool, &stats);
-	return json_pack("{s:b, s:o, s:s, s:{s:I, s:I, s:I, s:I}}", "ok", 1, "sessions", sessions,
-			 "policy", sal_engine_policy(server->engine)->name, "programs", "compiled",
-			 (json_int_t)stats.compiled, "memory_hits", (json_int_t)stats.memory_hits,
-			 "disk_hits", (json_int_t)stats.disk_hits, "failed",
-			 (json_int_t)stats.failed);
-}
-
-static json_t *answer(struct svc_server *server, const char *line)
-{
-	json_t *question = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-	const char *op = json_string_value(json_object_get(question, "op"));
-	json_t *reply;
-
-	if (!op)
-		reply = refusal("INVALID_ARGUMENT", "a question is an object with an \"op\"");
-	else if (strcmp(op, "ping") == 0)
-		reply = answer_ping(server);
-	else if (strcmp(op, "ps") == 0)
-		reply = answer_ps(server);
-	else if (strcmp(op, "trace") == 0)
-		reply = svc_trace_answer(server);
+	for (i = 0; op && i < sizeof(questions) / sizeof(questions[0]); i++)
+		if (strcmp(questions[i].op, op) == 0)
+			return questions[i].answer(q);
+	if (op)
+		(void)sal_err_set(&q->err, SAL_UNIMPLEMENTED, "salusd does not know that question");
 	else
-		reply = refusal("UNIMPLEMENTED", "salusd does not know that question");
-	json_decref(question);
-	return reply;
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "a question is an object with an \"op\"");
+	return NULL;
 }
 
-char *svc_admin_answer(struct svc_server *server, const char *line)
+static json_t *refusal(const struct sal_err *err)
 {
-	json_t *reply = answer(server, line);
-	char *text = json_dumps(reply, JSON_COMPACT);
-	char *with_end = NULL;
+	return json_pack("{s:b, s:s, s:o}", "ok", 0, "code", sal_code_name(err->code), "error",
+			 svc_json_text(err->text));
+}
 
+char *svc_admin_answer(struct svc_server *server, int fd, const char *line)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	struct svc_question q = { .server = server };
+	json_t *reply;
+	char *text, *with_end = NULL;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	q.pid = peer.pid;
+	q.uid = peer.uid;
+	q.object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	reply = answer(&q);
+	if (!reply)
+		reply = refusal(&q.err);
+	json_decref(q.object);
+	text = json_dumps(reply, JSON_COMPACT);
+	json_decref(reply);
 	if (text) {
 		size_t n = strlen(text);
 
@@ -117,6 +164,5 @@ char *svc_admin_answer(struct svc_server *server, const char *line)
 		else
 			free(text);
 	}
-	json_decref(reply);
 	return with_end;
 }

@@ -303,7 +303,7 @@ static bool answer_question(struct svc_client *c)
 	if (!end)
 		return c->filled < sizeof(c->bytes);
 	*end = '\0';
-	answer = svc_admin_answer(c->server, c->bytes);
+	answer = svc_admin_answer(c->server, c->fd, c->bytes);
 	if (answer)
 		(void)sal_socket_send(c->fd, answer, strlen(answer), fd, *fd >= 0 ? 1 : 0, NULL);
 	free(answer);
@@ -528,6 +528,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		server->grain_bytes = GRAIN_MOST;
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
+	server->tuning = cfg.tuning;
 	rc = svc_trace_open(&server->trace, &cfg, SVC_TRACE_ENTRIES, err);
 	if (rc < 0)
 		return rc;

@@ -4,7 +4,7 @@
  *
  *     main.c      options, start, stop
  *     server.c    main thread: accept, hello, death of clients, compile jobs
- *     admin.c     main thread: answers to `salus ps` and its kind
+ *     admin*.c    main thread: answers to `salus ps` and its kind
  *     worker.c    worker thread: drains rings, sleeps
  *     turn.c      decisions of the engine carried out: accounts for what ended, starts what was granted
  *     carrier.c   carrier thread: what takes long and must hold nobody up (paging, moving, loading)
@@ -390,6 +390,7 @@ struct svc_server {
 	pthread_mutex_t lock;
 	struct sal_engine *engine; /* owned */
 	struct svc_trace trace;
+	struct sal_tuning tuning; /* the engine's */
 	TAILQ_HEAD(, svc_session) sessions; /* owned */
 	TAILQ_HEAD(, svc_shared_program) programs;
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
@@ -424,8 +425,8 @@ void svc_server_run(struct svc_server *server);
 void svc_server_close(struct svc_server *server);
 /* Hand a job to the main thread. Under server->lock. */
 void svc_server_post(struct svc_server *server, struct svc_job *take_job);
-/* One line of JSON for one line of JSON; to be freed. */
-char *svc_admin_answer(struct svc_server *server, const char *line);
+/* One line of JSON for one line of JSON; to be freed. fd: the connection of who asks, for the log. */
+char *svc_admin_answer(struct svc_server *server, int fd, const char *line);
 
 uint64_t svc_now_ns(void);
 

@@ -10,13 +10,10 @@
 #ifndef SAL_SERVICE_TRACE_H
 #define SAL_SERVICE_TRACE_H
 
-#include <jansson.h>
-
 #include "core/trace.h"
 
 #define SVC_TRACE_ENTRIES 65536u
 
-struct svc_server;
 
 struct svc_trace {
 	struct sal_trace_entry *entries; /* owned mapping */
@@ -52,8 +49,5 @@ uint64_t svc_trace_bytes(uint64_t entries, uint64_t names);
  */
 struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
 				      void *to, uint64_t most);
-
-/* The answer to the question `trace`; the trace itself is in answer_fd. Takes server->lock. */
-json_t *svc_trace_answer(struct svc_server *server);
 
 #endif

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "link/socket.h"
-#include "service/service.h"
+#include "service/admin.h"
 
 /* Room in the copy for what comes between asking for its memory and filling it. */
 #define SLACK 4096u
@@ -66,15 +66,14 @@ static int export(struct svc_server *server, struct sal_trace_head *out_head, st
 	return fd;
 }
 
-json_t *svc_trace_answer(struct svc_server *server)
+json_t *svc_answer_trace(struct svc_question *q)
 {
+	struct svc_server *server = q->server;
 	struct sal_trace_head head = { 0 };
-	struct sal_err err = { 0 };
-	int fd = export(server, &head, &err);
+	int fd = export(server, &head, &q->err);
 
 	if (fd < 0)
-		return json_pack("{s:b, s:s, s:s}", "ok", 0, "code", sal_code_name(err.code),
-				 "error", err.text);
+		return NULL;
 	if (server->trace.answer_fd >= 0)
 		(void)close(server->trace.answer_fd);
 	server->trace.answer_fd = fd;

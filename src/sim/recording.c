@@ -12,14 +12,10 @@
 	}
 
 const struct sim_field sim_record_fields[] = {
-	FIELD(sal_record, now_ns),
-	FIELD(sal_record, session),
-	FIELD(sal_record, iteration),
-	FIELD(sal_record, persist_bytes),
-	FIELD(sal_record, ephem_bytes),
-	FIELD(sal_record, grow_bytes),
-	FIELD(sal_record, value),
-	{ NULL, 0, 0 },
+	FIELD(sal_record, now_ns),	FIELD(sal_record, session),
+	FIELD(sal_record, iteration),	FIELD(sal_record, persist_bytes),
+	FIELD(sal_record, ephem_bytes), FIELD(sal_record, grow_bytes),
+	FIELD(sal_record, value),	{ NULL, 0, 0 },
 };
 
 const struct sim_field sim_tuning_fields[] = {

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 0)
 		memcpy(line, data, size);
 	line[size] = '\0';
-	answer = svc_admin_answer(server, line);
+	answer = svc_admin_answer(server, -1, line);
 	if (!answer || answer[0] != '{' || !strchr(answer, '\n'))
 		abort();
 	free(answer);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * words - a sentence that is put together piece by piece, in a buffer of its own.
+ *
+ * Threads: any. There is no shared state.
+ */
+#ifndef SAL_BASE_WORDS_H
+#define SAL_BASE_WORDS_H
+
+#include <stddef.h>
+
+/* Starts as { 0 }, which is "". */
+struct sal_words {
+	char at[800];
+	size_t used;
+};
+
+/* What does not fit is cut. */
+void sal_words_add(struct sal_words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * canvas - rows of text of a given width, each with a look. Where they end up, a terminal or a pipe, is
+ * somebody else's business.
+ */
+#ifndef SAL_CLI_CANVAS_H
+#define SAL_CLI_CANVAS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define CLI_ROW_BYTES 1024
+
+enum cli_look {
+	CLI_LOOK_PLAIN,
+	CLI_LOOK_TITLE,
+	CLI_LOOK_HEAD,
+	CLI_LOOK_CHOSEN,
+	CLI_LOOK_BUSY, /* it runs */
+	CLI_LOOK_HELD, /* it waits for something */
+	CLI_LOOK_ALERT
+};
+
+struct cli_row {
+	char text[CLI_ROW_BYTES];
+	size_t used;
+	enum cli_look look;
+};
+
+struct cli_canvas {
+	size_t width, height;
+	struct cli_row *rows; /* owned; `height` of them */
+	size_t count; /* begun */
+	bool is_utf8; /* else only ASCII goes on it */
+};
+
+/* False: out of memory. */
+bool cli_canvas_init(struct cli_canvas *c, size_t width, size_t height, bool is_utf8);
+void cli_canvas_fini(struct cli_canvas *c);
+
+/* The next row, or NULL if all are begun. */
+struct cli_row *cli_canvas_row(struct cli_canvas *c, enum cli_look look);
+static inline size_t cli_canvas_left(const struct cli_canvas *c)
+{
+	return c->height - c->count;
+}
+
+/* Adds to a row, which may be NULL; what does not fit into its bytes is cut. */
+void cli_row_add(struct cli_row *row, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text that others chose, in exactly so many cells. */
+enum cli_side {
+	CLI_LEFT,
+	CLI_RIGHT
+};
+void cli_row_cell(const struct cli_canvas *c, struct cli_row *row, const char *text, size_t cells,
+		  enum cli_side side);
+
+/* Without looks, and without blanks at the ends of rows. */
+void cli_canvas_print(const struct cli_canvas *c, FILE *out);
+
+#endif

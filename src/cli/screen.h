@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * screen - what the user's terminal can show.
+ */
+#ifndef SAL_CLI_SCREEN_H
+#define SAL_CLI_SCREEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Cells in a line of stdout; 0 if it is no terminal: then nothing has to fit. */
+size_t cli_screen_width(void);
+
+/* Whether the user's locale says that the terminal shows UTF-8. */
+bool cli_screen_is_utf8(void);
+
+/* A copy that is safe to show and at most so many cells wide (0: any); to be freed. NULL: no memory. */
+char *cli_screen_text(const char *text, size_t cells_max);
+
+/* How many cells a text takes. */
+size_t cli_screen_cells(const char *text);
+
+#endif

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`salus ps`, `why`, `policy`, `set`, `pause`, `resume`, `kill` against a real salusd with jobs that run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from stage import SALUS, Stage, salus  # noqa: E402
+
+
+@pytest.fixture
+def stage(tmp_path):
+    made = Stage(tmp_path, "--policy", "fair", "--memory", "1GiB", "--lanes", "1")
+    yield made
+    made.close()
+
+
+# --- looking -------------------------------------------------------------------------------------------
+
+
+def test_ps_tells_what_the_jobs_do(stage):
+    stage.job("worker", ms=2, temp=4096, weight_milli=2000, priority=3, total_ns=90 * 10**9)
+    stage.job("sleeper", busy=False).c.upload(bytes(1000))
+    answers = [None]
+
+    def seen():
+        answers.append(stage.json("ps"))
+        worker = answers[-1]["sessions"][0]
+        return worker["iterations"] >= 5 and worker["state"] == "running"
+
+    stage.wait(seen, "it to be seen running")
+    answer = answers[-1]
+    device = answer["device"]
+    assert (device["platform"], device["policy"], device["capacity_bytes"]) == ("fake", "fair", 1 << 30)
+    assert device["lane_limit"] == 1 and 0 < device["busy_s"] < device["uptime_s"]
+    (lane,) = answer["lanes"]
+    assert lane["index"] == 0 and lane["running"] == 1 and lane["iterations"] >= 5
+    worker, sleeper = answer["sessions"]
+    assert sleeper["state"] == "idle"
+    assert (worker["weight"], worker["priority"], worker["total_s"]) == (2.0, 3, 90.0)
+    assert (worker["kind"], worker["paused"], worker["lane"]) == ("training", False, 0)
+    assert worker["used_s"] >= 0.009 and worker["waited_s"] >= 0 and worker["ephem_bytes"] == 4096
+    assert worker["idle_s"] == 0 and sleeper["idle_s"] > 0
+    assert (sleeper["persist_bytes"], sleeper["buffers"], sleeper["limit_bytes"]) == (1000, 1, 0)
+    for key in ("held_bytes", "paged_bytes", "queued", "programs", "pid", "uid", "age_s"):
+        assert isinstance(worker[key], (int, float)), key
+    shown = stage.salus("ps")
+    assert re.search(r"^ *1  worker +(running|ready|idle) ", shown, re.MULTILINE)
+    assert re.search(r"^ *2  sleeper +idle ", shown, re.MULTILINE)
+
+
+def test_why_says_what_a_job_waits_for(stage):
+    stage.job("long", ms=60)
+    stage.job("next", ms=60)
+    stage.job("still", busy=False)
+    stage.wait(lambda: stage.session("next")["iterations"] >= 2, "iterations")
+    answers = [None]
+
+    def waits():
+        answers.append(stage.json("why", "next"))
+        return re.fullmatch(r"ready: it waits for its turn in lane 0, where long \(id 1\) has run for \S+; under fair "
+                            r"it is next\.( About \S+\.)?", answers[-1]["text"])
+
+    stage.wait(waits, "it to wait for the other")
+    why = answers[-1]
+    assert (why["state"], why["waits_for"]) == ("ready", "turn")
+    assert [h["name"] for h in why["holders"]] == ["long"] and 0 <= why["holders"][0]["share"] <= 1
+    assert why["estimate_s"] is None or 0 <= why["estimate_s"] <= 0.5
+    assert stage.salus("why", "still").startswith("idle: it has submitted nothing for ")
+    stage.wait(lambda: stage.salus("why", 1).startswith("running: its iteration has run for"), "it to run")
+
+
+# --- which job ------------------------------------------------------------------------------------------
+
+
+def test_a_job_is_named_by_id_name_or_beginning(stage):
+    for name in ("train", "train.py", "größe", "twin", "twin"):
+        stage.job(name, busy=False)
+    for word, ident in (("train", 1), ("2", 2), ("train.", 2), ("grö", 3), ("5", 5)):
+        assert stage.json("why", word)["id"] == ident
+    refusal = stage.salus("pause", "t", status=1)
+    assert "train (id 1), train.py (id 2), twin (id 4), twin (id 5)" in refusal
+    refusal = stage.salus("kill", "twin", status=1)
+    assert "twin (id 4), twin (id 5)" in refusal and "größe" not in refusal
+    refusal = stage.salus("why", "vgg", status=1)
+    assert 'no job "vgg"' in refusal and "größe (id 3)" in refusal
+    assert len(stage.json("ps")["sessions"]) == 5  # nobody was hurt
+
+
+def test_names_that_a_terminal_would_obey(stage):
+    stage.job("a\u009b2J\u001b[H", busy=False)
+    for command in ("why", "pause", "resume"):
+        out = stage.salus(command, 1)
+        assert out.isprintable() or out[:-1].isprintable()
+    assert "\u009b" not in stage.salus("why", "zzz", status=1)
+
+
+# --- policies -------------------------------------------------------------------------------------------
+
+
+def test_policy_lists_and_chooses(stage):
+    listed = stage.salus("policy").splitlines()
+    assert [line[2:].split()[0] for line in listed[:-2]] == [
+        "fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix"]
+    assert [line[2:].split()[0] for line in listed if line.startswith("*")] == ["fair"]
+    assert listed[-1] == "fair, at most 1 lane"
+    assert stage.salus("policy", "srtf") == "srtf, at most 1 lane\n"
+    assert stage.json("ping")["policy"] == stage.json("policy")["policy"] == "srtf"
+    assert "policy=srtf" in stage.daemon.log and "by pid=" in stage.daemon.log
+    refusal = stage.salus("policy", "lifo", status=1)
+    assert "fifo, srtf, pack, fair, rr, priority, las, mix" in refusal
+    assert stage.json("policy")["policy"] == "srtf"
+
+
+def test_a_new_policy_rules_at_once(stage):
+    """Under priority, the second job does not run while the first has work; under rr both do."""
+    stage.job("first", ms=2, ahead=4, priority=0)
+    stage.job("second", ms=2, ahead=4, priority=5)
+
+    def gains():
+        before = [stage.session(n)["iterations"] for n in ("first", "second")]
+        stage.wait(lambda: stage.session("first")["iterations"] >= before[0] + 20, "twenty more")
+        return [stage.session(n)["iterations"] - b for n, b in zip(("first", "second"), before)]
+
+    stage.salus("policy", "priority")
+    first, second = gains()
+    assert second <= first / 4
+    stage.salus("policy", "rr")
+    first, second = gains()
+    assert second >= first / 2
+    stage.salus("policy", "priority")
+    stage.salus("set", "second", "priority=0")
+    stage.salus("set", "first", "priority=9")
+    stage.wait(lambda: stage.session("second")["iterations"] >= 100, "it to be the more important")
+
+
+def test_lanes_can_be_changed(stage):
+    assert stage.salus("policy", "--lanes", "3") == "fair, at most 3 lanes\n"
+    assert stage.json("ps")["device"]["lane_limit"] == 3
+    assert stage.salus("policy", "--lanes", "0") == "fair, at most 1 lane (as the policy wants)\n"
+    assert stage.salus("policy", "pack", "--lanes", "2") == "pack, at most 2 lanes\n"
+    assert "up to 64" in stage.salus("policy", "--lanes", "65", status=1)
+
+
+# --- set ------------------------------------------------------------------------------------------------
+
+
+def test_set_changes_what_is_asked_for_and_no_more(stage):
+    stage.job("j", busy=False, weight_milli=1500, priority=4)
+    out = stage.salus("set", "j", "weight=0.5", "memory=4GiB", "time=90min", "kind=inference")
+    assert out == "j (id 1): weight 0.5, priority 4, memory 4GiB, time 1.5h, inference\n"
+    session = stage.session("j")
+    assert (session["weight"], session["priority"], session["limit_bytes"]) == (0.5, 4, 4 << 30)
+    assert (session["total_s"], session["kind"]) == (5400.0, "inference")
+    out = stage.salus("set", "j", "priority=7", "memory=none", "time=unknown")
+    assert out == "j (id 1): weight 0.5, priority 7, memory none, time unknown, inference\n"
+    assert stage.json("set", "j", "weight=3")["weight"] == 3.0
+    assert "set id=1 name=j by pid=" in stage.daemon.log
+
+
+@pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5",
+                                  "memory=4Gib", "time=soon", "kind=game", "=1", "weight=1 "])
+def test_wishes_that_make_no_sense(stage, wish):
+    stage.job("j", busy=False)
+    assert "Try `salus set --help`" in stage.salus("set", "j", "priority=9", wish, status=64)
+    assert stage.session("j")["priority"] == 0
+
+
+def test_a_weight_is_a_share(stage):
+    stage.job("light", ms=2, ahead=4)
+    stage.job("heavy", ms=2, ahead=4)
+    stage.salus("set", "heavy", "weight=8")
+    before = {n: stage.session(n)["used_s"] for n in ("light", "heavy")}
+    stage.wait(lambda: stage.session("heavy")["used_s"] > before["heavy"] + 0.3, "device time")
+    gained = {n: stage.session(n)["used_s"] - before[n] for n in ("light", "heavy")}
+    assert gained["light"] < gained["heavy"] / 3
+
+
+# --- pause, resume, kill ----------------------------------------------------------------------------------
+
+
+def test_pause_and_resume(stage):
+    stage.job("j", ms=2)
+    stage.job("other", ms=2)
+    stage.wait(lambda: stage.session("j")["iterations"] > 3, "iterations")
+    assert stage.salus("pause", "j").startswith("paused j (id 1)")
+    stage.wait(lambda: stage.session("j")["state"] == "paused", "it to stop")
+    assert stage.salus("why", "j").startswith("paused by the operator, with ")
+    still = stage.session("j")["iterations"]
+    others = stage.session("other")["iterations"]
+    stage.wait(lambda: stage.session("other")["iterations"] > others + 20, "the other to go on")
+    assert stage.session("j")["iterations"] == still and stage.session("j")["paused"]
+    assert stage.salus("resume", "j") == "resumed j (id 1)\n"
+    stage.wait(lambda: stage.session("j")["iterations"] > still + 5, "it to go on")
+    assert not stage.session("j")["paused"]
+
+
+@pytest.mark.parametrize("ms", [2, 300])
+def test_kill(stage, ms):
+    victim = stage.job("victim", ms=ms)
+    stage.job("other", ms=2)
+    stage.wait(lambda: stage.session("other")["iterations"] > 0, "iterations")
+    assert stage.salus("kill", "victim") == "killed victim (id 1)\n"
+    victim.thread.join(5)
+    assert victim.ended is not None  # the connection is gone, whatever it waited for
+    assert [s["name"] for s in stage.json("ps")["sessions"]] == ["other"]
+    assert re.search(r"killed id=1 name=victim by pid=\d+ uid=\d+", stage.daemon.log)
+    others = stage.session("other")["iterations"]
+    stage.wait(lambda: stage.session("other")["iterations"] > others + 5, "the other to go on")
+    assert "no job" in stage.salus("kill", "victim", status=1)
+
+
+# --- calls ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("args", [
+    ["why"], ["why", "a", "b"], ["why", "--jsn", "a"], ["pause"], ["resume"], ["kill"], ["kill", "a", "b"], ["set"],
+    ["set", "a"], ["policy", "a", "b"], ["policy", "--lanes"], ["policy", "--lanes", "x"], ["policy", "--lanes", "-1"],
+    ["lanes", "x"], ["lanes", "-x"], ["ps", "--socket"], ["ps", "--socket="]])
+def test_bad_calls(args, tmp_path):
+    assert salus(*args, socket=tmp_path / "nowhere", status=64)
+
+
+def test_a_name_that_is_no_text():
+    done = subprocess.run([bytes(SALUS), b"why", b"\xff\xfe"], env={}, capture_output=True)
+    assert (done.returncode, done.stderr) == (64, b"salus: what was asked for is not UTF-8\n")
+
+
+@pytest.mark.parametrize("args", [["why", "a"], ["pause", "a"], ["resume", "a"], ["kill", "a"], ["set", "a", "weight=1"],
+                                  ["policy"], ["policy", "fair"], ["lanes"], ["ps"], ["top", "--once"]])
+def test_nobody_there(args, tmp_path):
+    assert "nowhere" in salus(*args, socket=tmp_path / "nowhere", status=69)
+
+
+def test_the_socket_can_be_named(stage, tmp_path):
+    for option in (["--socket", stage.path], [f"--socket={stage.path}"]):
+        assert "policy fair" in salus("ps", *option, socket=tmp_path / "nowhere")
+        assert "fair" in salus("policy", *option)
+    assert "elsewhere" in salus("ps", "--socket", tmp_path / "elsewhere", socket=stage.path, status=69)
+
+
+def test_help_is_there_for_each():
+    overview = salus("--help")
+    for command in ("ps", "top", "lanes", "why", "policy", "set", "pause", "resume", "kill"):
+        assert f"\n  {command} " in overview
+        assert salus(command, "--help").startswith(f"usage: salus {command} ")
+        assert "--socket" in salus(command, "--help")

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is shown is what the engine holds, and what is set is what it does. */
+#include "unit/service/admin_bed.h"
+
+#include "core/lane.h"
+
+/* --- which job -------------------------------------------------------------------------------------------------- */
+
+static void test_names(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	const json_t *a;
+
+	(void)state;
+	assert_says(bed_ask(b, "{'op': 'why', 'job': 'x'}"), "error", "there is none at all");
+	(void)bed_add_plain(b, "train");
+	(void)bed_add_plain(b, "train.py");
+	(void)bed_add_plain(b, "trace");
+	(void)bed_add_plain(b, "2");
+	(void)bed_add_plain(b, "twin");
+	(void)bed_add_plain(b, "twin");
+	(void)bed_add_plain(b, "gr\xff\xfc");
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'why', 'job': 'train'}"), "id"), 1);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'why', 'job': 'train.'}"), "id"), 2);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'why', 'job': '2'}"), "id"), 2);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'why', 'job': 3}"), "id"), 3);
+	a = bed_ask(b, "{'op': 'why', 'job': 'tra'}");
+	assert_string_equal(bed_text(a, "code"), "INVALID_ARGUMENT");
+	assert_says(a, "error", "train (id 1), train.py (id 2), trace (id 3)");
+	assert_says(bed_ask(b, "{'op': 'kill', 'job': 'twin'}"), "error",
+		    "twin (id 5), twin (id 6)");
+	a = bed_ask(b, "{'op': 'pause', 'job': 'vgg'}");
+	assert_string_equal(bed_text(a, "code"), "NOT_FOUND");
+	assert_says(a, "error", "trace (id 3)");
+	assert_says(a, "error", "gr?? (id 7)"); /* JSON has no room for bytes that are no text */
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why', 'job': 'gr'}"), "name"), "gr??");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why', 'job': ''}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why', 'job': [1]}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why'}"), "code"), "INVALID_ARGUMENT");
+	bed_close(b);
+}
+
+/* --- ps --------------------------------------------------------------------------------------------------------- */
+
+static void test_states(void **state)
+{
+	static const struct {
+		const char *name;
+		struct sal_session session;
+	} cases[] = {
+		{ "idle", { .place = SAL_RESIDENT } },
+		{ "paused", { .place = SAL_RESIDENT, .paused = true } },
+		{ "waiting", { .in_waiting = true } },
+		{ "waiting", { .in_waiting = true, .admitted = true } },
+		{ "paged", { .admitted = true } },
+		{ "paused", { .admitted = true, .paused = true } },
+		{ "paging out", { .place = SAL_PAGING_OUT } },
+		{ "paging in", { .place = SAL_PAGING_IN } },
+		{ "refused", { .refused = true } },
+		{ "closing", { .place = SAL_RESIDENT, .closing = true } },
+	};
+	struct sal_iteration it = { 0 };
+	struct sal_session ready = { .place = SAL_RESIDENT };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sal_session s = cases[i].session;
+
+		TAILQ_INIT(&s.queue);
+		assert_string_equal(svc_state_name(&s), cases[i].name);
+	}
+	TAILQ_INIT(&ready.queue);
+	TAILQ_INSERT_TAIL(&ready.queue, &it, queue_link);
+	assert_string_equal(svc_state_name(&ready), "ready");
+	ready.running = &it;
+	ready.in_waiting = true;
+	assert_string_equal(svc_state_name(&ready), "running");
+}
+
+static void check_lane(const json_t *lane, int index, double bytes, int id)
+{
+	assert_int_equal(bed_number(lane, "index"), index);
+	assert_true(bed_number(lane, "bytes") == bytes);
+	assert_int_equal(json_array_size(json_object_get(lane, "sessions")), 1);
+	assert_int_equal(json_integer_value(json_array_get(json_object_get(lane, "sessions"), 0)),
+			 id);
+}
+
+static void test_ps(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_pack, 2);
+	struct sal_job small = { .declared = { GIB, GIB / 2 }, .weight_milli = 2500 };
+	struct sal_job large = { .declared = { 3 * GIB, GIB },
+				 .kind = SAL_INFERENCE,
+				 .total_ns = 5000 * MS,
+				 .limit_bytes = 6 * GIB };
+	struct svc_session *a = bed_add(b, "a", &small);
+	const json_t *answer, *device, *lanes, *one, *two;
+
+	(void)state;
+	(void)bed_add(b, "b", &large);
+	a->live_bytes = 12345;
+	a->temp_bytes = 99;
+	bed_submit(b, a, 0);
+	bed_submit(b, a, 0);
+	bed_end(b, a, 30 * MS);
+	b->server.lanes[0].busy_ns = 30 * MS;
+	b->server.lanes[0].iterations = 1;
+	b->server.lanes[1].busy_ns = 5 * MS;
+	bed_now_ns += 500 * MS;
+
+	answer = bed_ask(b, "{'op': 'ps'}");
+	device = json_object_get(answer, "device");
+	assert_string_equal(bed_text(device, "platform"), "paper");
+	assert_string_equal(bed_text(device, "policy"), "pack");
+	assert_int_equal(bed_number(device, "lane_limit"), 2);
+	assert_true(bed_number(device, "capacity_bytes") == 8.0 * GIB);
+	assert_true(bed_number(device, "persist_bytes") == 4.0 * GIB);
+	assert_true(bed_number(device, "lane_sum_bytes") == 1.5 * GIB);
+	assert_true(bed_number(device, "busy_s") == 0.035);
+	assert_true(bed_number(device, "now_s") == 1.53);
+	lanes = json_object_get(answer, "lanes");
+	assert_int_equal(json_array_size(lanes), 2);
+	check_lane(json_array_get(lanes, 0), 0, GIB / 2.0, 1);
+	check_lane(json_array_get(lanes, 1), 1, GIB, 2);
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(lanes, 0), "running")),
+			 1);
+	assert_true(json_is_null(json_object_get(json_array_get(lanes, 1), "running")));
+	one = json_array_get(json_object_get(answer, "sessions"), 0);
+	two = json_array_get(json_object_get(answer, "sessions"), 1);
+	assert_string_equal(bed_text(one, "state"), "running");
+	assert_int_equal(bed_number(one, "iterations"), 1);
+	assert_true(bed_number(one, "used_s") == 0.03);
+	assert_int_equal(bed_number(one, "persist_bytes"), 12345);
+	assert_true(bed_number(one, "held_bytes") == (double)GIB);
+	assert_true(bed_number(one, "ephem_bytes") == GIB / 2.0);
+	assert_true(bed_number(one, "weight") == 2.5);
+	assert_true(bed_number(one, "idle_s") == 0);
+	assert_string_equal(bed_text(one, "kind"), "training");
+	assert_string_equal(bed_text(two, "kind"), "inference");
+	assert_string_equal(bed_text(two, "state"), "idle");
+	assert_true(bed_number(two, "idle_s") == 0.53);
+	assert_true(bed_number(two, "total_s") == 5);
+	assert_true(bed_number(two, "limit_bytes") == 6.0 * GIB);
+	assert_int_equal(bed_number(two, "lane"), 1);
+	bed_close(b);
+}
+
+/* --- changes ---------------------------------------------------------------------------------------------------- */
+
+static void test_policy(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	const json_t *answer = bed_ask(b, "{'op': 'policy'}"), *list;
+	const struct sal_policy *const *p;
+	size_t i = 0;
+
+	(void)state;
+	assert_string_equal(bed_text(answer, "policy"), "fair");
+	list = json_object_get(answer, "policies");
+	for (p = sal_policies; *p; p++, i++) {
+		assert_string_equal(bed_text(json_array_get(list, i), "name"), (*p)->name);
+		assert_string_equal(bed_text(json_array_get(list, i), "idea"), (*p)->idea);
+	}
+	assert_int_equal(json_array_size(list), i);
+	assert_int_equal(bed_wakes, 0);
+
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'name': 'srtf'}"), "policy"),
+			    "srtf");
+	assert_ptr_equal(sal_engine_policy(b->server.engine), &sal_policy_srtf);
+	assert_int_equal(bed_wakes, 1);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'policy', 'lanes': 3}"), "lane_limit"), 3);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'policy', 'lanes': 0}"), "lane_limit"), 1);
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'policy', 'name': 'pack'}"), "lane_limit"),
+			 SAL_LANES_MAX);
+	answer = bed_ask(b, "{'op': 'policy', 'name': 'lifo'}");
+	assert_string_equal(bed_text(answer, "code"), "INVALID_ARGUMENT");
+	assert_says(answer, "error", "fifo, srtf, pack, fair, rr, priority, las, mix");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'name': 3}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'lanes': 65}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'lanes': -1}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_ptr_equal(sal_engine_policy(b->server.engine), &sal_policy_pack);
+	bed_close(b);
+}
+
+static void test_set(void **state)
+{
+	static const char *const wrong[] = {
+		"{'op': 'set', 'job': 's'}",
+		"{'op': 'set', 'job': 's', 'wieght': 1}",
+		"{'op': 'set', 'job': 's', 'weight': 0}",
+		"{'op': 'set', 'job': 's', 'weight': '2'}",
+		"{'op': 'set', 'job': 's', 'weight': 1e9}",
+		"{'op': 'set', 'job': 's', 'priority': -1}",
+		"{'op': 'set', 'job': 's', 'priority': 1.5}",
+		"{'op': 'set', 'job': 's', 'priority': 4294967296}",
+		"{'op': 'set', 'job': 's', 'memory': -1}",
+		"{'op': 'set', 'job': 's', 'memory': '4GiB'}",
+		"{'op': 'set', 'job': 's', 'time': -1}",
+		"{'op': 'set', 'job': 's', 'time': 1e300}",
+		"{'op': 'set', 'job': 's', 'kind': 'game'}",
+		"{'op': 'set', 'job': 's', 'kind': 1}",
+		"{'op': 'set', 'job': 's', 'priority': 9, 'weight': null}",
+	};
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *s = bed_add_plain(b, "s");
+	const struct sal_job *job = &s->core->job;
+	const json_t *answer;
+	size_t i;
+
+	(void)state;
+	answer = bed_ask(b,
+			 "{'op': 'set', 'job': 's', 'weight': 0.25, 'priority': 7, 'memory': 4096, "
+			 "'time': 1.5, 'kind': 'inference'}");
+	assert_true(json_is_true(json_object_get(answer, "ok")));
+	assert_true(bed_number(answer, "weight") == 0.25);
+	assert_int_equal(job->weight_milli, 250);
+	assert_int_equal(job->priority, 7);
+	assert_int_equal(job->limit_bytes, 4096);
+	assert_int_equal(job->total_ns, 1500 * MS);
+	assert_int_equal(job->kind, SAL_INFERENCE);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		answer = bed_ask(b, wrong[i]);
+		assert_string_equal(bed_text(answer, "code"), "INVALID_ARGUMENT");
+		assert_true(*bed_text(answer, "error") != '\0');
+	}
+	assert_int_equal(job->priority, 7); /* all or nothing */
+	assert_int_equal(job->weight_milli, 250);
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 0}");
+	assert_int_equal(job->limit_bytes, 0);
+	bed_close(b);
+}
+
+static void test_pause_resume_kill(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *s = bed_add_plain(b, "s"), *t = bed_add_plain(b, "t");
+
+	(void)state;
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'pause', 'job': 's'}"), "state"), "paused");
+	bed_submit(b, s, 0);
+	assert_null(s->core->running);
+	bed_submit(b, t, 0);
+	assert_non_null(t->core->running);
+	bed_end(b, t, MS);
+	bed_wakes = 0;
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'resume', 'job': 's'}"), "state"),
+			    "running");
+	assert_non_null(s->core->running);
+	assert_true(bed_wakes > 0); /* somebody has to start it */
+	assert_int_equal(bed_number(bed_ask(b, "{'op': 'kill', 'job': 't'}"), "id"), t->id);
+	assert_int_equal(json_array_size(json_object_get(bed_ask(b, "{'op': 'ps'}"), "sessions")),
+			 1);
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'kill', 'job': 't'}"), "code"),
+			    "NOT_FOUND");
+	bed_close(b);
+}
+
+static int before_each(void **state)
+{
+	(void)state;
+	bed_wakes = 0;
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(test_names, before_each),
+		cmocka_unit_test_setup(test_states, before_each),
+		cmocka_unit_test_setup(test_ps, before_each),
+		cmocka_unit_test_setup(test_policy, before_each),
+		cmocka_unit_test_setup(test_set, before_each),
+		cmocka_unit_test_setup(test_pause_resume_kill, before_each),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why a job waits: said in words and numbers, and not said where it cannot be known. */
+#include "unit/service/admin_bed.h"
+
+static int estimate_us(const json_t *answer)
+{
+	return (int)(bed_number(answer, "estimate_s") * 1e6 + 0.5);
+}
+
+static void test_why_turn(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *a = bed_add_plain(b, "a"), *c = bed_add_plain(b, "c"),
+			   *d = bed_add_plain(b, "d");
+	const json_t *answer;
+
+	(void)state;
+	bed_submit(b, a, 10 * MS);
+	bed_submit(b, c, 20 * MS);
+	bed_submit(b, d, 5 * MS);
+	bed_now_ns += 4 * MS;
+	answer = bed_ask(b, "{'op': 'why', 'job': 'a'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "nothing");
+	assert_says(answer, "text", "has run for 4ms in lane 0, and takes about 10ms");
+
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "turn");
+	assert_says(answer, "text", "where a (id 1) has run for 4ms; under fair it is next.");
+	assert_int_equal(estimate_us(answer), 6000);
+	assert_says(answer, "text", "About 6ms.");
+
+	answer = bed_ask(b, "{'op': 'why', 'job': 'd'}"); /* 6 of a, 20 of c */
+	assert_says(answer, "text", "1 goes before it: c (id 2)");
+	assert_int_equal(estimate_us(answer), 26000);
+	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 2);
+
+	bed_now_ns += 100 * MS; /* it takes longer than ever: who knows */
+	assert_true(json_is_null(
+		json_object_get(bed_ask(b, "{'op': 'why', 'job': 'c'}"), "estimate_s")));
+	bed_close(b);
+}
+
+/* Where the first stays first, how long others wait cannot be known. */
+static void test_why_turn_of_the_first(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_priority, 1);
+	struct svc_session *a = bed_add(b, "a", &(struct sal_job){ .priority = 1 });
+	struct svc_session *c = bed_add(b, "c", &(struct sal_job){ .priority = 2 });
+	const json_t *answer;
+
+	(void)state;
+	bed_submit(b, a, 10 * MS);
+	bed_submit(b, a, 10 * MS);
+	bed_submit(b, c, 10 * MS);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_true(json_is_null(json_object_get(answer, "estimate_s")));
+	assert_null(strstr(bed_text(answer, "text"), "About"));
+	(void)bed_ask(b, "{'op': 'set', 'job': 'c', 'priority': 0}");
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}"); /* now it goes before what runs */
+	assert_int_equal(estimate_us(answer), 10000);
+	(void)bed_ask(b, "{'op': 'policy', 'name': 'fifo'}");
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_says(answer, "text", "the first keeps the lane until it ends");
+	assert_true(json_is_null(json_object_get(answer, "estimate_s")));
+	bed_close(b);
+}
+
+static void test_why_memory(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct sal_job two = { .declared = { 2 * GIB, 0 } }, four = { .declared = { 4 * GIB, 0 } };
+	struct sal_job needs = { .declared = { 5 * GIB / 2, GIB / 2 } };
+	struct sal_job never = { .declared = { 8 * GIB, GIB } };
+	const json_t *answer, *holders;
+
+	(void)state;
+	(void)bed_add(b, "two", &two);
+	(void)bed_add(b, "four", &four);
+	(void)bed_add(b, "late", &needs);
+	(void)bed_add(b, "never", &never);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'late'}");
+	assert_string_equal(bed_text(answer, "state"), "waiting");
+	assert_string_equal(bed_text(answer, "waits_for"), "memory");
+	assert_string_equal(bed_text(answer, "text"),
+			    "waiting: it needs 3GiB (2.5GiB P + 512MiB E); 2GiB of 8GiB is free; "
+			    "held by four (4GiB), two (2GiB).");
+	assert_true(json_is_null(json_object_get(answer, "estimate_s")));
+	holders = json_object_get(answer, "holders");
+	assert_int_equal(json_array_size(holders), 2);
+	assert_true(bed_number(json_array_get(holders, 0), "bytes") == 4.0 * GIB);
+
+	answer = bed_ask(b, "{'op': 'why', 'job': 'never'}");
+	assert_string_equal(bed_text(answer, "state"), "refused");
+	assert_says(answer, "text", "needs 9GiB, and may have 8GiB at most");
+	bed_close(b);
+}
+
+static void test_why_quiet(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *s = bed_add_plain(b, "s");
+	const json_t *answer;
+
+	(void)state;
+	bed_now_ns += 4200 * MS;
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "input");
+	assert_says(answer, "text", "idle: it has submitted nothing for 4.2s.");
+	s->job_count = 2;
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "compile");
+	(void)bed_ask(b, "{'op': 'pause', 'job': 's'}");
+	bed_submit(b, s, 0);
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "operator");
+	assert_says(answer, "text", "with 1 iterations queued");
+	bed_close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_why_turn),
+		cmocka_unit_test(test_why_turn_of_the_first),
+		cmocka_unit_test(test_why_memory),
+		cmocka_unit_test(test_why_quiet),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
