@@ -120,6 +120,30 @@ static uint32_t read_weight(const char *text)
 	return *text == '\0' && milli < UINT32_MAX ? (uint32_t)milli : 0;
 }
 
+/* P, or P,E. */
+static int read_memory(const char *text, struct sal_hello *hello, struct sal_err *err)
+{
+	const char *comma = strchr(text, ',');
+	char first[64];
+	int rc;
+
+	(void)snprintf(first, sizeof(first), "%.*s",
+		       comma ? (int)(comma - text) : (int)strlen(text), text);
+	rc = sal_bytes_parse(first, &hello->persist_bytes, err);
+	if (rc >= 0 && comma)
+		rc = sal_bytes_parse(comma + 1, &hello->ephem_bytes, err);
+	return rc;
+}
+
+static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *err)
+{
+	hello->kind = strcmp(text, "inference") == 0;
+	if (hello->kind || strcmp(text, "training") == 0)
+		return SAL_OK;
+	return sal_err_set(err, SAL_INVALID_ARGUMENT,
+			   "SALUS_KIND is \"%s\", expected training or inference", text);
+}
+
 /* What the environment says of the job; nonsense is an error, not a guess. */
 static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 {
@@ -128,6 +152,7 @@ static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 	const char *weight = getenv("SALUS_WEIGHT");
 	const char *priority = getenv("SALUS_PRIORITY");
 	const char *total = getenv("SALUS_TIME");
+	const char *kind = getenv("SALUS_KIND");
 	int rc = SAL_OK;
 
 	*hello = (struct sal_hello){
@@ -156,16 +181,10 @@ static int fill_hello(struct sal_hello *hello, struct sal_err *err)
 	}
 	if (total && *total)
 		rc = sal_duration_parse(total, &hello->total_ns, err);
-	if (rc >= 0 && memory && *memory) {
-		const char *comma = strchr(memory, ',');
-		char first[64];
-
-		(void)snprintf(first, sizeof(first), "%.*s",
-			       comma ? (int)(comma - memory) : (int)strlen(memory), memory);
-		rc = sal_bytes_parse(first, &hello->persist_bytes, err);
-		if (rc >= 0 && comma)
-			rc = sal_bytes_parse(comma + 1, &hello->ephem_bytes, err);
-	}
+	if (rc >= 0 && memory && *memory)
+		rc = read_memory(memory, hello, err);
+	if (rc >= 0 && kind && *kind)
+		rc = read_kind(kind, hello, err);
 	return rc;
 }
 

@@ -35,6 +35,7 @@ enum {
 	OPT_WEIGHT,
 	OPT_PRIORITY,
 	OPT_TIME,
+	OPT_KIND,
 };
 
 static const struct option long_options[] = {
@@ -43,6 +44,7 @@ static const struct option long_options[] = {
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
 	{ "priority", required_argument, NULL, OPT_PRIORITY },
 	{ "time", required_argument, NULL, OPT_TIME },
+	{ "kind", required_argument, NULL, OPT_KIND },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -131,6 +133,15 @@ static int parse_time(struct request *q, const char *text)
 	return CLI_OK;
 }
 
+static int parse_kind(struct request *q, const char *text)
+{
+	if (strcmp(text, "training") != 0 && strcmp(text, "inference") != 0)
+		return cli_usage_error(&cli_cmd_run,
+				       "--kind is \"%s\", expected training or inference", text);
+	q->env.kind = text;
+	return CLI_OK;
+}
+
 static int parse_option(struct request *q, int option)
 {
 	switch (option) {
@@ -144,6 +155,8 @@ static int parse_option(struct request *q, int option)
 		return parse_priority(q, optarg);
 	case OPT_TIME:
 		return parse_time(q, optarg);
+	case OPT_KIND:
+		return parse_kind(q, optarg);
 	case 'h':
 		q->help = true;
 		return CLI_OK;
@@ -285,6 +298,7 @@ const struct cli_command cli_cmd_run = {
 		"  --weight W     share of the device under the fair policy (default 1)\n"
 		"  --priority K   0 is the most urgent (default 20)\n"
 		"  --time T       device time of the whole job, e.g. 20min, for srtf\n"
+		"  --kind K       training (default) or inference, for mix\n"
 		"\n"
 		"Exits as CMD does; 125: salus failed; 126: CMD cannot be run; 127: there is no CMD;\n"
 		"69: SALUS_SOCKET is set, but nobody answers there.\n",

@@ -43,7 +43,7 @@ static const char usage[] =
 	"  --plugin PATH      the vendor's PJRT plugin (default: XLA:CPU), or `fake`\n"
 	"  --policy NAME      fifo srtf pack fair rr priority las mix (default fair)\n"
 	"  --memory SIZE      of the device (default: the machine's)\n"
-	"  --lanes N          most lanes at once (one, for now)\n"
+	"  --lanes N          most lanes at once (default: as many as the policy wants)\n"
 	"  --cache DIR        compiled programs (default: the user's cache), or `none`\n"
 	"  --cache-size SIZE  bound of that (default 4GiB)\n"
 	"  --arena SIZE       most shared memory for one job's transfers (default: half the machine's)\n"
@@ -60,10 +60,15 @@ static uint64_t machine_bytes(void)
 
 static int set_lanes(struct setup *setup, const char *value)
 {
-	if (strcmp(value, "1") != 0)
-		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
-				   "lanes is \"%s\": only one is supported yet", value);
-	setup->options.lanes = 1;
+	char *end;
+	unsigned long lanes = strtoul(value, &end, 10);
+
+	if (*value < '0' || *value > '9' || *end || lanes > SAL_LANES_MAX)
+		return sal_err_set(
+			&setup->err, SAL_INVALID_ARGUMENT,
+			"lanes is \"%s\", expected 0 (as many as the policy wants) to %d", value,
+			SAL_LANES_MAX);
+	setup->options.lanes = (uint32_t)lanes;
 	return SAL_OK;
 }
 
@@ -258,7 +263,6 @@ int main(int argc, char **argv)
 	o->arena_bytes = machine_bytes() / 2;
 	o->cache_bytes = UINT64_C(4) << 30;
 	o->policy = &sal_policy_fair;
-	o->lanes = 1;
 	if (sal_path_cache_dir(setup.cache_dir, sizeof(setup.cache_dir), NULL) >= 0)
 		o->cache_dir = setup.cache_dir;
 	code = parse(&setup, argc, argv);

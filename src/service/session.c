@@ -125,6 +125,7 @@ static int refuse(struct svc_session *s, struct sal_err *err)
 static int join_engine(struct svc_session *s, const struct sal_hello *hello, struct sal_err *err)
 {
 	struct sal_job job = {
+		.kind = hello->kind == 1 ? SAL_INFERENCE : SAL_TRAINING,
 		.weight_milli = hello->weight_milli,
 		.priority = hello->priority,
 		.total_ns = hello->total_ns,

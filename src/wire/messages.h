@@ -18,7 +18,7 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 0
+#define SAL_WIRE_MINOR 1
 
 #define SAL_NAME_BYTES 128
 #define SAL_REASON_BYTES 256
@@ -40,7 +40,7 @@ struct sal_hello {
 	uint32_t size; /* of this struct as the sender knows it */
 	uint32_t priority;
 	uint32_t weight_milli;
-	uint32_t reserved;
+	uint32_t kind; /* 0: training; 1: inference; others read as 0 */
 	uint64_t persist_bytes, ephem_bytes; /* declared; 0: not */
 	uint64_t total_ns; /* declared; 0: not */
 	char name[SAL_NAME_BYTES]; /* ends in NUL */

@@ -271,6 +271,7 @@ static void nonsense_about_the_job_is_refused(void **state)
 		{ "SALUS_MEMORY", "much" }, { "SALUS_MEMORY", "1GiB,much" },
 		{ "SALUS_TIME", "soon" },   { "SALUS_WEIGHT", "heavy" },
 		{ "SALUS_WEIGHT", "-1" },   { "SALUS_PRIORITY", "very" },
+		{ "SALUS_KIND", "game" },
 	};
 	char text[512];
 	size_t i;

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SALUS_BUILD", ROOT / "build"))
 SALUS = BUILD / "bin" / "salus"
 
-TUNING = {"lanes": 1, "page_bytes_per_s": 0, "page_margin": 10, "anticipate_ns": 0, "short_ns": 0,
+TUNING = {"lanes": 1, "lane_cap": 0, "page_bytes_per_s": 0, "page_margin": 10, "anticipate_ns": 0, "short_ns": 0,
           "idle_ns": 0, "pass_bound": 64, "guess_ns": 0}
 FACTS = {"kind": 0, "weight_milli": 1000, "priority": 20, "limit_bytes": 0}
 COLUMNS = ["what", "lane", "reason", "now_ns", "session", "iteration", "persist_bytes", "ephem_bytes",
@@ -99,7 +99,7 @@ BAD = {
     "tuning without lanes": recording(tuning={k: v for k, v in TUNING.items() if k != "lanes"}),
     "lanes too large": recording(tuning={**TUNING, "lanes": 2**32}),
     "unknown what": recording([["dance", -1, 0, 1, 0, 0, 0, 0, 0]]),
-    "short row": recording([["tick", -1, 0, 1]]),, 0
+    "short row": recording([["tick", -1, 0, 1]]),
     "no row": recording(["tick"]),
     "lane too large": recording([["tick", 64, 0, 1, 0, 0, 0, 0, 0, 0]]),
     "reason too large": recording([["tick", -1, 99, 1, 0, 0, 0, 0, 0, 0]]),

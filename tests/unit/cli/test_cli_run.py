@@ -389,12 +389,13 @@ def test_the_environment_of_a_plain_job(home):
 
 def test_the_environment_of_a_job_with_wishes(home):
     env = environment_of(home, "--name", "big one", "--memory", "2GiB,512MiB", "--weight", "2.5",
-                         "--priority", "3", "--time=20min", "--", "env", "-0",
+                         "--priority", "3", "--time=20min", "--kind", "inference", "--", "env", "-0",
                          env={"JAX_PLATFORMS": "tpu", "SALUS_WEIGHT": "9",
                               "PJRT_NAMES_AND_LIBRARY_PATHS": "cuda:/old.so,tpu:/t.so"},
                          reply={**PING, "platform": "cuda"})
     assert env["SALUS_JOB_NAME"] == "big one"
     assert env["SALUS_MEMORY"] == f"{2 << 30},{512 << 20}"
+    assert env["SALUS_KIND"] == "inference"
     assert (env["SALUS_WEIGHT"], env["SALUS_PRIORITY"], env["SALUS_TIME"]) == ("2.5", "3", "20min")
     assert env["JAX_PLATFORMS"] == "cuda"
     assert env["PJRT_NAMES_AND_LIBRARY_PATHS"] == f"cuda:{home.plugin},tpu:/t.so"

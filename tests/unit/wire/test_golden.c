@@ -93,6 +93,7 @@ static void hello(void **state)
 		.size = sizeof(m),
 		.priority = 0x0a0b0c0d,
 		.weight_milli = 1500,
+		.kind = 1,
 		.persist_bytes = ID1,
 		.ephem_bytes = ID2,
 		.total_ns = ID3,
@@ -105,7 +106,7 @@ static void hello(void **state)
 		     "01000000 02000000 " /* major, minor */
 		     "b8000000 " /* size */
 		     "0d0c0b0a " /* priority */
-		     "dc050000 00000000 " /* weight_milli, reserved */
+		     "dc050000 01000000 " /* weight_milli, kind */
 		     HEX1 HEX2 HEX3 /* persist_bytes, ephem_bytes, total_ns */
 		     "6a6f62 +125"); /* name */
 }
