@@ -475,6 +475,11 @@ const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t inde
 	return index < SAL_LANES_MAX ? &e->lanes[index] : NULL;
 }
 
+uint32_t sal_engine_lane_limit(const struct sal_engine *e)
+{
+	return sal_lane_limit(e);
+}
+
 uint32_t sal_engine_resident_count(const struct sal_engine *e)
 {
 	return e->resident_count;

@@ -93,6 +93,8 @@ const struct sal_policy *sal_engine_policy(const struct sal_engine *e);
 const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e);
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e);
 const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
+/* Most lanes it would open. */
+uint32_t sal_engine_lane_limit(const struct sal_engine *e);
 uint32_t sal_engine_resident_count(const struct sal_engine *e);
 uint32_t sal_engine_waiting_count(const struct sal_engine *e);
 

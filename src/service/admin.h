@@ -46,9 +46,6 @@ static inline double svc_seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* Lanes that may be open at once, as the engine counts them. */
-uint32_t svc_lane_limit(const struct svc_server *server);
-
 /* The answers; NULL: q->err says why not. */
 json_t *svc_answer_ping(struct svc_question *q);
 json_t *svc_answer_ps(struct svc_question *q);

@@ -58,8 +58,8 @@ static json_t *set_policy(struct svc_question *q, const struct sal_policy *polic
 	}
 	return json_pack("{s:b, s:s, s:i, s:i, s:o}", "ok", 1, "policy",
 			 sal_engine_policy(server->engine)->name, "lanes",
-			 (int)server->tuning.lanes, "lane_limit", (int)svc_lane_limit(server),
-			 "policies", list_policies());
+			 (int)server->tuning.lanes, "lane_limit",
+			 (int)sal_engine_lane_limit(server->engine), "policies", list_policies());
 }
 
 json_t *svc_answer_policy(struct svc_question *q)

@@ -44,16 +44,6 @@ const char *svc_state_name(const struct sal_session *core)
 	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
 }
 
-uint32_t svc_lane_limit(const struct svc_server *server)
-{
-	uint32_t limit = server->tuning.lanes ? server->tuning.lanes
-					      : sal_engine_policy(server->engine)->lanes;
-
-	if (limit == 0)
-		return 1;
-	return limit < SAL_LANES_MAX ? limit : SAL_LANES_MAX;
-}
-
 /* --- sessions -------------------------------------------------------------------------------------------- */
 
 static json_t *describe_memory(const struct svc_session *s)
@@ -166,7 +156,7 @@ static json_t *describe_device(const struct svc_server *server, uint64_t now_ns)
 			 "iterations", (json_int_t)iterations, "now_s", svc_seconds(now_ns),
 			 "uptime_s", svc_seconds(now_ns - server->start_ns), "policy",
 			 sal_engine_policy(server->engine)->name, "lane_limit",
-			 (int)svc_lane_limit(server));
+			 (int)sal_engine_lane_limit(server->engine));
 }
 
 json_t *svc_answer_ps(struct svc_question *q)

@@ -420,7 +420,7 @@ static void it_is_of_another_age(void **state)
 	(void)snprintf(w.reason, sizeof(w.reason), "protocol 1.0 is not ours");
 	assert_int_equal(meet(&p, text, sizeof(text)), SAL_FAILED_PRECONDITION);
 	assert_non_null(strstr(text, "2.7"));
-	assert_non_null(strstr(text, "1.0"));
+	assert_non_null(strstr(text, "1.1"));
 	assert_true(strstr(text, "restart") || strstr(text, "install") || strstr(text, "same") ||
 		    strstr(text, "version of"));
 }
