@@ -6,7 +6,8 @@
  *                                              |          ^
  *                                              +- carrier-+   if its program or arguments are elsewhere
  *
- * The report goes to the client straight from the vendor's thread.
+ * The vendor's thread that reports the end starts the next one first and tells the client then, if the lock is
+ * free; otherwise it tells the client at once and leaves the rest to the worker.
  */
 #include "service/service.h"
 
@@ -82,8 +83,18 @@ static void on_device_done(void *ctx, int code, const char *message)
 	struct svc_execution *x = ctx;
 
 	x->end_ns = svc_now_ns();
-	report(x, code, message);
+	if (code) {
+		report(x, code, message);
+		x->is_told = true;
+	}
 	svc_turn_done(x);
+}
+
+void svc_execution_tell(struct svc_execution *x)
+{
+	if (!x->is_told)
+		report(x, 0, NULL);
+	x->is_told = true;
 }
 
 static void fail_outputs(struct svc_execution *x, int code, const char *text)
@@ -93,6 +104,7 @@ static void fail_outputs(struct svc_execution *x, int code, const char *text)
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_fail(x->outputs[i], code, text);
 	report(x, code, text);
+	x->is_told = true;
 }
 
 /* It was granted and cannot run. */

@@ -202,6 +202,7 @@ struct svc_execution {
 	TAILQ_ENTRY(svc_execution) granted; /* in server->granted if is_granted, or server->refused */
 	struct svc_execution *next_done; /* in server->done */
 	bool is_granted, started;
+	bool is_told; /* the client knows of its end */
 	struct sal_record refusal; /* if refused */
 	uint64_t start_ns, end_ns;
 };
@@ -212,6 +213,8 @@ void svc_execution_submit(struct svc_execution *x);
 void svc_execution_start(struct svc_execution *x);
 /* The engine refused it. Frees it. */
 void svc_execution_refuse(struct svc_execution *x);
+/* It ended well, and the client shall know. */
+void svc_execution_tell(struct svc_execution *x);
 /* It has ended: let go of its buffers. */
 void svc_execution_release(struct svc_execution *x);
 void svc_execution_free(struct svc_execution *x);

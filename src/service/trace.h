@@ -14,7 +14,6 @@
 
 #define SVC_TRACE_ENTRIES 65536u
 
-
 struct svc_trace {
 	struct sal_trace_entry *entries; /* owned mapping */
 	uint64_t room; /* a power of two */

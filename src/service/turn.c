@@ -89,16 +89,14 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine looks at the next one's needs */
 	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
-	svc_execution_free(x);
 }
 
 /* Executions that ended, oldest first. */
-static bool take_done(struct svc_server *server)
+static struct svc_execution *take_done(struct svc_server *server)
 {
 	struct svc_execution *all =
 		atomic_exchange_explicit(&server->done, NULL, memory_order_acquire);
 	struct svc_execution *in_order = NULL;
-	bool any = all != NULL;
 
 	while (all) {
 		struct svc_execution *next = all->next_done;
@@ -107,13 +105,7 @@ static bool take_done(struct svc_server *server)
 		in_order = all;
 		all = next;
 	}
-	while (in_order) {
-		struct svc_execution *next = in_order->next_done;
-
-		account(server, in_order);
-		in_order = next;
-	}
-	return any;
+	return in_order;
 }
 
 static bool start_granted(struct svc_server *server)
@@ -139,10 +131,21 @@ static bool start_granted(struct svc_server *server)
 
 bool svc_turn(struct svc_server *server)
 {
-	bool any = false;
+	bool any = false, again = true;
 
-	while (take_done(server) || start_granted(server))
-		any = true;
+	while (again) {
+		struct svc_execution *ended = take_done(server), *x;
+
+		for (x = ended; x; x = x->next_done)
+			account(server, x);
+		again = start_granted(server) || ended;
+		while ((x = ended)) { /* the device has work again: time to tell clients */
+			ended = x->next_done;
+			svc_execution_tell(x);
+			svc_execution_free(x);
+		}
+		any |= again;
+	}
 	return any;
 }
 
@@ -162,12 +165,15 @@ void svc_turn_done(struct svc_execution *x)
 	bool wake = true;
 
 	(void)atomic_fetch_add(&server->reporters, 1);
-	push_done(server, x); /* x may be gone from here on */
 	if (pthread_mutex_trylock(&server->lock) == 0) {
-		(void)svc_turn(server);
+		push_done(server, x);
+		(void)svc_turn(server); /* x is gone */
 		wake = server->worker.look ||
 		       (server->running == 0 && svc_worker_would_poll(&server->worker));
 		(void)pthread_mutex_unlock(&server->lock);
+	} else {
+		svc_execution_tell(x);
+		push_done(server, x);
 	}
 	if (wake)
 		svc_worker_wake(server);
