@@ -20,8 +20,10 @@ void svc_execution_release(struct svc_execution *x)
 
 	for (i = 0; i < x->arg_count; i++)
 		svc_buffer_unref(x->args[i]);
-	for (i = 0; i < x->output_count; i++)
+	for (i = 0; i < x->output_count; i++) {
+		x->outputs[i]->producer = NULL;
 		svc_buffer_unref(x->outputs[i]);
+	}
 	x->arg_count = x->output_count = 0;
 }
 
@@ -95,6 +97,16 @@ void svc_execution_tell(struct svc_execution *x)
 	if (!x->is_told)
 		report(x, 0, NULL);
 	x->is_told = true;
+}
+
+void svc_execution_serve(struct svc_execution *x)
+{
+	struct svc_waiter *w;
+
+	while ((w = STAILQ_FIRST(&x->readers))) {
+		STAILQ_REMOVE_HEAD(&x->readers, link);
+		w->go(w);
+	}
 }
 
 static void fail_outputs(struct svc_execution *x, int code, const char *text)
@@ -187,8 +199,10 @@ static void launch(struct svc_execution *x)
 	}
 	for (i = 0; i < x->donated_count; i++)
 		svc_buffer_donate(x->args[x->donated[i]]);
-	for (i = 0; i < x->output_count; i++)
+	for (i = 0; i < x->output_count; i++) {
+		x->outputs[i]->producer = x;
 		svc_buffer_set(x->outputs[i], outputs[i], x->lane);
+	}
 	free(outputs);
 	svc_memory_settle(x->session);
 }

@@ -18,6 +18,9 @@
 /* What one client may have waiting to be compiled or loaded. */
 #define JOB_BYTES_MAX (UINT64_C(512) << 20)
 #define JOBS_MAX 64
+/* Downloads up to this wait for the iteration's end, and are then copied on the spot: that is sooner than a thread
+ * of the vendor's would. */
+#define SMALL_DOWNLOAD 65536
 
 /* --- uploads ------------------------------------------------------------------------------------------ */
 
@@ -223,6 +226,10 @@ static void download_start(struct svc_waiter *w)
 	struct svc_buffer *b = d->buffer;
 	struct sal_err err = { 0 };
 
+	if (b->producer && d->size <= SMALL_DOWNLOAD) {
+		STAILQ_INSERT_TAIL(&b->producer->readers, w, link);
+		return;
+	}
 	d->session->waiting_count -= d->waited;
 	if (!d->into && !d->bytes)
 		d->bytes = malloc((size_t)d->size + 1);
@@ -464,6 +471,7 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->keep = calloc((size_t)m->keep_count + 1, sizeof(*x->keep));
 	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
+	STAILQ_INIT(&x->readers);
 	if (x->args && x->outputs && x->keep && x->donated)
 		return x;
 	svc_execution_free(x);

@@ -101,9 +101,9 @@ int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t 
 
 /* --- buffers ------------------------------------------------------------------------------------------ */
 
-/* Something that waits for a buffer's iteration to be started. */
+/* Something that waits for a buffer's iteration to be started, or to end. */
 struct svc_waiter {
-	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters */
+	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, or execution->readers */
 	void (*go)(struct svc_waiter *w); /* the buffer has its device memory, or failed; frees w */
 };
 
@@ -114,6 +114,7 @@ struct svc_buffer {
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t lane; /* where `device` is */
+	struct svc_execution *producer; /* borrowed; while it is being computed */
 	/* owned; paged out: what it held. With `device`, that is empty. Changed by the carrier only. */
 	struct sal_saved *saved;
 	int code; /* not 0: it failed */
@@ -196,6 +197,7 @@ struct svc_execution {
 	int64_t *keep; /* owned */
 	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
 	size_t arg_count, output_count, keep_count, donated_count;
+	STAILQ_HEAD(, svc_waiter) readers; /* those that read its outputs when it has ended */
 	struct svc_errand errand; /* to be made ready to run in its lane */
 	uint32_t lane; /* once granted */
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
@@ -215,6 +217,8 @@ void svc_execution_start(struct svc_execution *x);
 void svc_execution_refuse(struct svc_execution *x);
 /* It ended well, and the client shall know. */
 void svc_execution_tell(struct svc_execution *x);
+/* Those that wait for its outputs go on. Under server->lock. */
+void svc_execution_serve(struct svc_execution *x);
 /* It has ended: let go of its buffers. */
 void svc_execution_release(struct svc_execution *x);
 void svc_execution_free(struct svc_execution *x);

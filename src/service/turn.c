@@ -141,6 +141,7 @@ bool svc_turn(struct svc_server *server)
 		again = start_granted(server) || ended;
 		while ((x = ended)) { /* the device has work again: time to tell clients */
 			ended = x->next_done;
+			svc_execution_serve(x);
 			svc_execution_tell(x);
 			svc_execution_free(x);
 		}
@@ -168,8 +169,11 @@ void svc_turn_done(struct svc_execution *x)
 	if (pthread_mutex_trylock(&server->lock) == 0) {
 		push_done(server, x);
 		(void)svc_turn(server); /* x is gone */
-		wake = server->worker.look ||
-		       (server->running == 0 && svc_worker_would_poll(&server->worker));
+		wake = server->worker.look;
+		if (server->running == 0) { /* a pause begins: will it be a short one? */
+			server->worker.idle_from_ns = 0;
+			wake |= svc_worker_would_poll(&server->worker);
+		}
 		(void)pthread_mutex_unlock(&server->lock);
 	} else {
 		svc_execution_tell(x);

@@ -23,7 +23,9 @@
 #include "link/socket.h"
 
 /* Pauses longer than this are slept through. */
-#define POLL_MOST_NS UINT64_C(100000)
+#define POLL_MOST_NS UINT64_C(400000)
+/* While something longer than this runs, there is no polling. */
+#define SHORT_NS UINT64_C(100000)
 /* Records of one client before others get their turn. */
 #define RECORDS_AT_ONCE 64
 #define BELLS_AT_ONCE 16
@@ -185,7 +187,7 @@ static bool should_poll(struct svc_server *server, uint64_t now)
 	TAILQ_FOREACH(s, &server->sessions, link) {
 		struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
-		if (x && x->started && x->program->shared->mean_ns > POLL_MOST_NS)
+		if (x && x->started && x->program->shared->mean_ns > SHORT_NS)
 			return false;
 	}
 	return true;
