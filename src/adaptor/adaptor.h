@@ -200,7 +200,7 @@ struct PJRT_Buffer {
 	int64_t *minor_to_major; /* likewise: the order in which the device keeps them */
 	uint64_t bytes; /* on the device */
 	PJRT_Memory *memory;
-	struct adp_promise *ready; /* owned */
+	struct adp_promise *ready; /* owned; NULL: nobody has asked, see buffer.c */
 	_Atomic uint64_t mark; /* of the last Execute that donates it */
 	_Atomic bool deleted;
 	pthread_mutex_t host_lock;
@@ -240,7 +240,8 @@ struct PJRT_LoadedExecutable {
 PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind);
 PJRT_NamedValue *adp_named_values(struct sal_values values);
 
-/* A new buffer; the promise's reference is taken. NULL for lack of memory. */
+/* A new buffer; the promise's reference is taken, it may be NULL: the daemon is asked when somebody wants to know.
+ * NULL for lack of memory. */
 struct adp_shape {
 	PJRT_Buffer_Type type;
 	size_t rank;

@@ -38,7 +38,8 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 	size_t i;
 
 	if (!b) {
-		adp_promise_unref(take_ready);
+		if (take_ready)
+			adp_promise_unref(take_ready);
 		return NULL;
 	}
 	*b = (PJRT_Buffer){
@@ -93,7 +94,8 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 	if (!args->buffer)
 		return NULL;
 	delete_buffer(args->buffer);
-	adp_promise_unref(args->buffer->ready);
+	if (args->buffer->ready)
+		adp_promise_unref(args->buffer->ready);
 	adp_host_free(args->buffer);
 	(void)pthread_mutex_destroy(&args->buffer->host_lock);
 	free(args->buffer);
@@ -175,9 +177,60 @@ PJRT_Error *adp_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args *args)
 	return NULL;
 }
 
+static void on_awaited(void *ctx, const struct adp_answer *answer)
+{
+	struct adp_promise *promise = ctx;
+
+	adp_promise_keep(promise, answer->code, answer->text);
+	adp_promise_unref(promise);
+}
+
+/* Uploads and copies are not answered: the daemon is asked. It must not fail; what does is in the promise. */
+static void ask_when_ready(PJRT_Buffer *b, struct adp_promise *promise)
+{
+	struct adp_conn *conn = b->client->conn;
+	struct sal_msg_await *m = NULL;
+	uint64_t request;
+
+	if (atomic_load(&b->deleted)) {
+		adp_promise_keep(promise, 0, NULL);
+		return;
+	}
+	request = adp_request(conn, on_awaited, adp_promise_ref(promise));
+	if (request)
+		m = adp_reserve(conn, SAL_MSG_AWAIT, sizeof(*m));
+	if (!m) {
+		if (!request || adp_request_drop(conn, request))
+			on_awaited(promise,
+				   &(struct adp_answer){
+					   .code = SAL_UNAVAILABLE,
+					   .text = "salus: the connection to salusd is lost",
+				   });
+		return;
+	}
+	m->request = request;
+	m->id = b->id;
+	adp_send(conn, true);
+}
+
 PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 {
-	args->event = adp_event_create(adp_promise_ref(args->buffer->ready), false);
+	PJRT_Buffer *b = args->buffer;
+	struct adp_promise *ready;
+	bool asked = false;
+
+	(void)pthread_mutex_lock(&b->host_lock);
+	if (!b->ready) {
+		b->ready = adp_promise_create(b->client->conn);
+		asked = b->ready != NULL;
+	}
+	ready = b->ready ? adp_promise_ref(b->ready) : NULL;
+	(void)pthread_mutex_unlock(&b->host_lock);
+	if (!ready)
+		return adp_out_of_memory();
+	if (asked)
+		ask_when_ready(b, ready);
+	args->event = adp_event_create(ready, asked);
 	return args->event ? NULL : adp_out_of_memory();
 }
 
@@ -191,8 +244,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 
 	if (atomic_load(&from->deleted))
 		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
-	to = adp_buffer_create(from->client, adp_next_id(conn, 1), &shape,
-			       adp_promise_ref(from->ready));
+	to = adp_buffer_create(from->client, adp_next_id(conn, 1), &shape, NULL);
 	if (!to)
 		return adp_out_of_memory();
 	m = adp_reserve(conn, SAL_MSG_COPY, sizeof(*m));

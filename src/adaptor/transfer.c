@@ -106,7 +106,6 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 			  const struct adp_shape *shape, PJRT_Buffer **out_buffer)
 {
 	uint64_t size = adp_host_bytes(shape->type, shape->dims, shape->rank);
-	struct adp_promise *ready;
 	struct adp_range range = { .at = NULL };
 	struct sal_err err = { 0 };
 	PJRT_Error *error;
@@ -120,10 +119,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 			return adp_error_from(&err);
 		copy_in(a, size, range.at);
 	}
-	ready = adp_promise_create(NULL);
-	if (ready)
-		adp_promise_keep(ready, 0, NULL);
-	b = ready ? adp_buffer_create(client, adp_next_id(client->conn, 1), shape, ready) : NULL;
+	b = adp_buffer_create(client, adp_next_id(client->conn, 1), shape, NULL);
 	if (!b) {
 		adp_range_free(client->conn, &range);
 		return adp_out_of_memory();

@@ -388,6 +388,65 @@ static enum svc_taken take_copy(struct svc_session *s, const struct sal_msg_copy
 	return SVC_TAKEN;
 }
 
+/* --- awaiting ------------------------------------------------------------------------------------------- */
+
+struct await {
+	struct svc_waiter waiter;
+	struct svc_session *session; /* owned reference */
+	struct svc_buffer *buffer; /* owned reference, until it has started */
+	uint64_t request;
+	bool waited;
+};
+
+static void await_end(void *ctx, int code, const char *message)
+{
+	struct await *a = ctx;
+	const char *text = message ? message : "";
+
+	svc_outbox_done(&a->session->outbox, a->request, code, code ? text : NULL,
+			code ? strnlen(text, SAL_INLINE_MAX) : 0);
+	svc_session_unref(a->session);
+	free(a);
+}
+
+static void await_start(struct svc_waiter *w)
+{
+	struct await *a = (struct await *)w;
+	struct svc_buffer *b = a->buffer;
+	struct sal_err err = { 0 };
+
+	a->session->waiting_count -= a->waited;
+	if (b->code)
+		await_end(a, b->code, b->text);
+	else if (b->saved)
+		await_end(a, 0, NULL);
+	else if (a->session->server->ops->when_ready(b->device, await_end, a, &err) < 0)
+		await_end(a, err.code, err.text);
+	svc_buffer_unref(b);
+}
+
+static bool take_await(struct svc_session *s, const struct sal_msg_await *m)
+{
+	struct svc_buffer *b = svc_idmap_find(&s->buffers, m->id);
+	struct await *a;
+
+	if (!b) {
+		no_such(s, m->request, "buffer", m->id);
+		return true;
+	}
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return false;
+	a->waiter.go = await_start;
+	a->session = svc_session_ref(s);
+	a->buffer = svc_buffer_ref(b);
+	a->request = m->request;
+	a->waited = svc_buffer_is_pending(b);
+	s->waiting_count += a->waited;
+	when_started(b, &a->waiter);
+	return true;
+}
+
 static bool take_delete(struct svc_session *s, const struct sal_msg_delete *m)
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
@@ -689,6 +748,8 @@ enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record
 		return taken(take_delete(s, (const struct sal_msg_delete *)record));
 	case SAL_MSG_COPY:
 		return take_copy(s, (const struct sal_msg_copy *)record);
+	case SAL_MSG_AWAIT:
+		return taken(take_await(s, (const struct sal_msg_await *)record));
 	default:
 		return SVC_BROKEN;
 	}

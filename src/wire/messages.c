@@ -25,6 +25,8 @@ static size_t fixed_size(uint16_t type)
 		return sizeof(struct sal_msg_delete);
 	case SAL_MSG_COPY:
 		return sizeof(struct sal_msg_copy);
+	case SAL_MSG_AWAIT:
+		return sizeof(struct sal_msg_await);
 	case SAL_MSG_REPLY:
 		return sizeof(struct sal_msg_reply);
 	case SAL_MSG_DONE:

@@ -88,6 +88,7 @@ enum sal_message {
 	SAL_MSG_EXECUTE,
 	SAL_MSG_DELETE,
 	SAL_MSG_COPY,
+	SAL_MSG_AWAIT,
 	SAL_MSG_SUBMIT_END,
 	/* daemon to client */
 	SAL_MSG_REPLY = 64,
@@ -194,6 +195,13 @@ struct sal_msg_copy {
 	uint64_t from, to;
 };
 
+/* Done: sal_done, when the buffer has its contents, or with the reason why it never will. */
+struct sal_msg_await {
+	struct sal_header header;
+	uint64_t request;
+	uint64_t id;
+};
+
 /* Answer to compile, load and fetch; a sentence follows if code is not 0. */
 struct sal_msg_reply {
 	struct sal_header header;
@@ -203,7 +211,7 @@ struct sal_msg_reply {
 	uint64_t value; /* compile, load: size of the facts; fetch: size of what was asked for */
 };
 
-/* An execution or a download ended; tail_size bytes follow: a sentence if code is not 0, else data. */
+/* An execution, a download or an await ended; tail_size bytes follow: a sentence if code is not 0, else data. */
 struct sal_msg_done {
 	struct sal_header header;
 	uint64_t request;
@@ -230,6 +238,7 @@ _Static_assert(sizeof(struct sal_msg_download) == 56, "download");
 _Static_assert(sizeof(struct sal_msg_execute) == 48, "execute");
 _Static_assert(sizeof(struct sal_msg_delete) == 16, "delete");
 _Static_assert(sizeof(struct sal_msg_copy) == 24, "copy");
+_Static_assert(sizeof(struct sal_msg_await) == 24, "await");
 _Static_assert(sizeof(struct sal_msg_reply) == 32, "reply");
 _Static_assert(sizeof(struct sal_msg_done) == 24, "done");
 _Static_assert(sizeof(struct sal_msg_released) == 32, "released");

@@ -298,6 +298,18 @@ static void copy(void **state)
 	assert_bytes(&m, sizeof(m), "18000000 0900 0000 " HEX1 HEX2);
 }
 
+static void await_buffer(void **state)
+{
+	struct sal_msg_await m = {
+		.header = { .size = sizeof(m), .type = SAL_MSG_AWAIT },
+		.request = ID1,
+		.id = ID2,
+	};
+
+	(void)state;
+	assert_bytes(&m, sizeof(m), "18000000 0a00 0000 " HEX1 HEX2);
+}
+
 /* --- daemon to client ---------------------------------------------------------------------------------------- */
 
 static void reply(void **state)
@@ -364,7 +376,8 @@ int main(void)
 		cmocka_unit_test(fetch),     cmocka_unit_test(unload),
 		cmocka_unit_test(upload),    cmocka_unit_test(download),
 		cmocka_unit_test(execute),   cmocka_unit_test(forget),
-		cmocka_unit_test(copy),	     cmocka_unit_test(reply),
+		cmocka_unit_test(copy),
+		cmocka_unit_test(await_buffer),	     cmocka_unit_test(reply),
 		cmocka_unit_test(done),	     cmocka_unit_test(released),
 		cmocka_unit_test(pad),
 	};

@@ -72,6 +72,7 @@ static const struct {
 	{ SAL_MSG_EXECUTE, sizeof(struct sal_msg_execute), true },
 	{ SAL_MSG_DELETE, sizeof(struct sal_msg_delete), true },
 	{ SAL_MSG_COPY, sizeof(struct sal_msg_copy), true },
+	{ SAL_MSG_AWAIT, sizeof(struct sal_msg_await), true },
 	{ SAL_MSG_REPLY, sizeof(struct sal_msg_reply), false },
 	{ SAL_MSG_DONE, sizeof(struct sal_msg_done), false },
 	{ SAL_MSG_RELEASED, sizeof(struct sal_msg_released), false },
