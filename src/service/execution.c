@@ -173,7 +173,9 @@ static int run_on_device(struct svc_execution *x, struct sal_buffer **outputs, s
 	for (i = 0; i < x->arg_count; i++)
 		args[i] = x->args[i]->device;
 	x->start_ns = svc_now_ns();
+	atomic_store(&x->launching, true);
 	rc = server->ops->execute(x->program->loaded[x->lane], &run, err);
+	atomic_store(&x->launching, false);
 	free(args);
 	return rc;
 }

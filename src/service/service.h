@@ -205,6 +205,7 @@ struct svc_execution {
 	struct svc_execution *next_done; /* in server->done */
 	bool is_granted, started;
 	bool is_told; /* the client knows of its end */
+	_Atomic bool launching; /* within the call that starts it, which may also end it */
 	struct sal_record refusal; /* if refused */
 	uint64_t start_ns, end_ns;
 };

@@ -176,7 +176,9 @@ void svc_turn_done(struct svc_execution *x)
 		}
 		(void)pthread_mutex_unlock(&server->lock);
 	} else {
-		svc_execution_tell(x);
+		/* Who launches it holds the lock, and tells its client after those that ended before. */
+		if (!atomic_load(&x->launching))
+			svc_execution_tell(x);
 		push_done(server, x);
 	}
 	if (wake)

@@ -592,6 +592,7 @@ print(y.is_ready())
 z = y + 1
 print(z.is_ready())
 z.block_until_ready()
+y.block_until_ready()  # in-process, it may be known a moment after z
 print(y.is_ready(), z.is_ready())
 """, direct, salus)
 
