@@ -77,7 +77,9 @@ bool adp_buffer_forget(PJRT_Buffer *b)
 /* Tell the daemon; it must not fail, a dead daemon holds nothing. */
 static void delete_buffer(PJRT_Buffer *b)
 {
+	PJRT_Client *client = b->client;
 	struct sal_msg_delete *m;
+	uint64_t unseen;
 
 	if (!adp_buffer_forget(b))
 		return;
@@ -86,7 +88,10 @@ static void delete_buffer(PJRT_Buffer *b)
 		return;
 	m->count = 1;
 	memcpy(m + 1, &b->id, sizeof(b->id));
-	adp_send(b->client->conn, b->bytes >= WORTH_WAKING);
+	unseen = atomic_fetch_add(&client->deleted_bytes, b->bytes) + b->bytes;
+	if (unseen >= WORTH_WAKING)
+		atomic_store(&client->deleted_bytes, 0);
+	adp_send(client->conn, unseen >= WORTH_WAKING);
 }
 
 PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)

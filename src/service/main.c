@@ -25,6 +25,10 @@ enum {
 	EXIT_CONFIG = 78
 };
 
+/* Each takes 128 bytes. */
+#define TRACE_LEAST 64u
+#define TRACE_MOST (1u << 26)
+
 /* What was asked for, and room for the text behind it. */
 struct setup {
 	struct svc_options options;
@@ -48,6 +52,7 @@ static const char usage[] =
 	"  --cache-size SIZE  bound of that (default 4GiB)\n"
 	"  --arena SIZE       most shared memory for one job's transfers (default: half the machine's)\n"
 	"  --no-profiles      do not remember what jobs needed\n"
+	"  --trace-records N  events and decisions kept for `salus trace` (default 65536)\n"
 	"  --idle-exit TIME   end after that long without a job\n"
 	"  --log FILE         append the log there (default: stderr)\n"
 	"  --config FILE      the same settings as `name = value` lines\n"
@@ -69,6 +74,21 @@ static int set_lanes(struct setup *setup, const char *value)
 			"lanes is \"%s\", expected 0 (as many as the policy wants) to %d", value,
 			SAL_LANES_MAX);
 	setup->options.lanes = (uint32_t)lanes;
+	return SAL_OK;
+}
+
+static int set_trace_records(struct setup *setup, const char *value)
+{
+	char *end;
+	unsigned long long records = strtoull(value, &end, 10);
+
+	if (*value < '0' || *value > '9' || *end || records < TRACE_LEAST || records > TRACE_MOST)
+		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
+				   "trace-records is \"%s\", expected %u to %u", value, TRACE_LEAST,
+				   TRACE_MOST);
+	setup->options.trace_records = TRACE_LEAST;
+	while (setup->options.trace_records < records)
+		setup->options.trace_records *= 2;
 	return SAL_OK;
 }
 
@@ -109,6 +129,8 @@ static int set(struct setup *setup, const char *name, const char *value)
 		return set_policy(setup, value);
 	else if (strcmp(name, "lanes") == 0)
 		return set_lanes(setup, value);
+	else if (strcmp(name, "trace-records") == 0)
+		return set_trace_records(setup, value);
 	else if (strcmp(name, "no-profiles") == 0)
 		return set_no_profiles(setup, value);
 	else if (strcmp(name, "memory") == 0)
@@ -162,6 +184,7 @@ static const struct option long_options[] = {
 	{ "arena", required_argument, NULL, 's' },
 	{ "idle-exit", required_argument, NULL, 's' },
 	{ "log", required_argument, NULL, 's' },
+	{ "trace-records", required_argument, NULL, 's' },
 	{ "config", required_argument, NULL, 'c' },
 	{ "no-profiles", no_argument, NULL, 's' },
 	{ "help", no_argument, NULL, 'h' },
@@ -260,6 +283,7 @@ int main(int argc, char **argv)
 	int code, rc, terminal;
 
 	o->memory_bytes = machine_bytes();
+	o->trace_records = SVC_TRACE_ENTRIES;
 	o->arena_bytes = machine_bytes() / 2;
 	o->cache_bytes = UINT64_C(4) << 30;
 	o->policy = &sal_policy_fair;

@@ -529,7 +529,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
 	server->tuning = cfg.tuning;
-	rc = svc_trace_open(&server->trace, &cfg, SVC_TRACE_ENTRIES, err);
+	rc = svc_trace_open(&server->trace, &cfg, server->options.trace_records, err);
 	if (rc < 0)
 		return rc;
 	return sal_engine_create(&cfg, &server->engine, err);

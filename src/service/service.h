@@ -63,7 +63,7 @@ struct svc_options {
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
 	uint64_t memory_bytes, cache_bytes, arena_bytes, idle_exit_ns;
-	uint32_t lanes;
+	uint32_t lanes, trace_records;
 	bool no_profiles; /* jobs are not remembered */
 	const struct sal_policy *policy;
 };

@@ -244,7 +244,7 @@ static int step(struct replay *p, struct sal_err *err)
 	if (!put_event(p, entry))
 		return sal_err_set(err, SAL_DATA_LOSS, "entry %zu, %s, could not have happened",
 				   p->next - 1, sal_what_name(entry->record.what));
-	return SAL_OK;
+	return sal_engine_check(p->engine, err) ? SAL_OK : -SAL_INTERNAL;
 }
 
 int sim_replay_run(const struct sim_recording *rec, struct sim_replay *out, struct sal_err *err)

@@ -46,6 +46,7 @@ static void die(const char *why)
 struct svc_server *fuzz_server(bool is_running)
 {
 	struct svc_options options = {
+		.trace_records = SVC_TRACE_ENTRIES,
 		.plugin_path = "fake",
 		.helper_path = getenv("SAL_COMPILE") ? getenv("SAL_COMPILE") : SAL_COMPILE_PATH,
 		.memory_bytes = 64u << 20,
