@@ -98,6 +98,10 @@ class Trace:
                      if a["session"] != b["session"] and b["submitted"] < a["end"]]
         return gaps
 
+    def longest(self, start_ns, end_ns):
+        """Seconds of the longest iteration that touches a window."""
+        return max(t["end"] - t["start"] for t in self.turns if t["end"] > start_ns and t["start"] < end_ns) / 1e9
+
     def used(self, session, start_ns, end_ns):
         """Seconds of device time between two moments."""
         return sum(max(0, min(t["end"], end_ns) - max(t["start"], start_ns))
@@ -191,14 +195,14 @@ class Daemon:
 
 
 class Accounts:
-    """Looks again and again at what the daemon has accounted for, and keeps the most."""
+    """Looks ten times a second at what the daemon has accounted for, and keeps the most."""
 
     def __init__(self, daemon):
         self.daemon, self.most, self.looks, self.ended = daemon, 0, 0, threading.Event()
         self.thread = threading.Thread(target=self.look)
 
     def look(self):
-        while not self.ended.wait(0.02):
+        while not self.ended.wait(0.1):
             device = self.daemon.ps()["device"]
             self.most = max(self.most, device["persist_bytes"] + device["lane_sum_bytes"])
             self.looks += 1
