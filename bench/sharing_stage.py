@@ -137,6 +137,7 @@ class Daemon:
         end = time.monotonic() + DEADLINE_S
         while self.salus("ping", check=False) is None:
             if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
                 sys.exit("bench/sharing: salusd does not start:\n" + self.read_log())
             time.sleep(0.01)
 
@@ -239,6 +240,12 @@ class Stage:
 
     def inproc_job(self, name):
         return Job(self, {"PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + self.vendor}, name)
+
+    def read_log(self):
+        """The end of what jobs wrote to stderr."""
+        with contextlib.suppress(OSError), open(self.log, errors="replace") as file:
+            return file.read()[-3000:]
+        return ""
 
     def daemon(self, *flags, log_level="warn"):
         return Daemon(self, flags, log_level)
