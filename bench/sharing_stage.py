@@ -98,10 +98,6 @@ class Trace:
                      if a["session"] != b["session"] and b["submitted"] < a["end"]]
         return gaps
 
-    def longest(self, start_ns, end_ns):
-        """Seconds of the longest iteration that touches a window."""
-        return max(t["end"] - t["start"] for t in self.turns if t["end"] > start_ns and t["start"] < end_ns) / 1e9
-
     def used(self, session, start_ns, end_ns):
         """Seconds of device time between two moments."""
         return sum(max(0, min(t["end"], end_ns) - max(t["start"], start_ns))

@@ -48,7 +48,6 @@ def test_used_time_is_cut_to_the_window():
     trace = trace_of((0, 1, 0, 10, 20), (0, 2, 0, 20, 40), (0, 1, 0, 40, 60))
     assert trace.used(1, 15_000, 50_000) == pytest.approx(15e-6)
     assert trace.used(2, 15_000, 50_000) == pytest.approx(20e-6)
-    assert trace.longest(41_000, 50_000) == pytest.approx(20e-6)
 
 
 def test_overlap_is_of_the_time_in_which_something_runs():
