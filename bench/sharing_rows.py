@@ -54,8 +54,8 @@ def row_switch(stage, report, options):
 
 def row_fair(stage, report, options):
     seconds = options.pick(1.3, 10)
-    report.head("b", f"Fair shares, one lane, {seconds:g} s, everybody always has work: asked against got of the device "
-                     "time\n   that was used, and used time of the window")
+    report.head("b", f"Fair shares, one lane, {seconds:g} s, everybody always has work: asked against got of the used "
+                     "device\n   time, and used time of the window")
     cases = (("50/50, iterations of 5 ms", (1, 1), (5, 5)),
              ("30/70, iterations of 5 ms", (3, 7), (5, 5)),
              ("1:2:4:8, iterations of 5 ms", (1, 2, 4, 8), (5, 5, 5, 5)),
@@ -76,12 +76,13 @@ def row_fair(stage, report, options):
             bar = max(1, 100 * max(lengths) / 1e3 / seconds)
             report.add(f"{name}: largest error", f"{max(errors):.2f} points", f"<= {bar:.2g}", max(errors) <= bar)
             used = sum(got) / seconds
-            report.add(f"{'':{len(name)}}  device time / wall", f"{used:.3f}", ">= 0.98", used >= 0.98)
+            report.add(f"{name}: device time / wall", f"{used:.3f}", ">= 0.98", used >= 0.98)
 
 
 def row_srtf(stage, report, options):
     long_ms, short_ms, count = 20, 5, options.pick(100, 200)
-    report.head("c", f"srtf: a job of {count} iterations of {short_ms} ms comes while a long one of {long_ms} ms each runs")
+    report.head("c", f"srtf: a job of {count} iterations of {short_ms} ms comes while a long one, {long_ms} ms each, "
+                     "runs")
     with stage.daemon("--policy", "srtf") as daemon:
         late, short = daemon.start_jobs("long", "short")
         for job, hours in ((late, 100), (short, 1)):
@@ -153,8 +154,8 @@ def row_memory(stage, report, options):
     count, capacity_mb = options.pick((6, 240), (20, 480))
     each_mb = 3 * capacity_mb // count
     whats = [(i, each_mb * 2 // 3, each_mb // 3) for i in range(count)]
-    report.head("e", f"Memory: {count} jobs of {whats[0][1]} MB persistent and {whats[0][2]} MB ephemeral on a device of "
-                     f"{capacity_mb} MB,\n   three times too much; a job is a process, from its start to its end")
+    report.head("e", f"Memory: {count} jobs of {whats[0][1]} MB persistent and {whats[0][2]} MB ephemeral on a device "
+                     f"of {capacity_mb} MB,\n   three times too much; a job is a process, from its start to its end")
     ask = (stage.products(10), 3, 0, None, options.pick(10, 20))
     with contextlib.closing(stage.inproc_job("reference")) as job:
         right = [job.ask("run", (what[0], 0, what[2]), *ask)["digest"] for what in whats]
