@@ -22,9 +22,10 @@ test: all ## run every test
 check: setup ## format, lint, layers, both compilers, sanitizers
 	@tools/check
 
-bench: all ## measure: the core's decisions, and the bridge beside the same jobs in-process
+bench: all ## measure: decisions, the bridge beside in-process, sharing; FULL=1: at length
 	@build/bin/salus-bench-core
-	@bench/bridge
+	@bench/bridge $(if $(FULL),--full,--quick)
+	@bench/sharing $(if $(FULL),,--quick)
 
 install: all ## install into PREFIX (/usr/local)
 	@cmake --install build --prefix '$(PREFIX)'

@@ -17,7 +17,7 @@
 #include "sim/sim.h"
 
 #define MIB (UINT64_C(1) << 20)
-#define ITERATIONS 200000
+#define ITERATIONS 100000
 #define ITER_NS 1000000
 
 struct worker {

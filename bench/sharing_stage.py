@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of bench/sharing play on: a salusd, jobs, and what its trace tells. Not to be run by hand."""
+
+import contextlib
+import glob
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+from machine import ROOT
+
+PLUGIN = ".venv/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"
+DEADLINE_S = 120
+
+
+class Lost(Exception):
+    """A job failed or died."""
+
+
+def serve(pipe, env, log):
+    """What a job's process runs. JAX is imported there, not here."""
+    import sharing_child
+
+    sharing_child.serve(pipe, env, log)
+
+
+class Job:
+    """A process of sharing_child.py that does what it is told."""
+
+    def __init__(self, stage, env, name):
+        self.name = name
+        self.pipe, theirs = stage.nursery.Pipe()
+        self.process = stage.nursery.Process(target=serve, args=(theirs, env, stage.log))
+        self.process.start()
+        theirs.close()
+
+    def tell(self, do, *args, **more):
+        with contextlib.suppress(BrokenPipeError):
+            self.pipe.send((do, args, more))
+
+    def answer(self):
+        try:
+            if not self.pipe.poll(DEADLINE_S):
+                raise Lost(f"{self.name}: no answer in {DEADLINE_S} s")
+            good, value = self.pipe.recv()
+        except (EOFError, ConnectionResetError):
+            raise Lost(f"{self.name}: died") from None
+        if not good:
+            raise Lost(f"{self.name}: {value}")
+        return value
+
+    def ask(self, do, *args, **more):
+        self.tell(do, *args, **more)
+        return self.answer()
+
+    def close(self):
+        self.pipe.close()
+        self.process.join(30)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+class Trace:
+    """What `salus trace` gave."""
+
+    def __init__(self, text):
+        root = json.loads(text)["salus"]
+        self.dropped = root["dropped"]
+        self.entries = [dict(zip(root["columns"], e)) | (e[-1] if isinstance(e[-1], dict) else {})
+                        for e in root["entries"]]
+        submitted = {}
+        self.turns = []
+        for e in self.entries:
+            if e["what"] == "submit":
+                submitted[e["session"], e["iteration"]] = e["now_ns"]
+            elif e["what"] == "done":
+                self.turns.append({"session": e["session"], "lane": e["lane"], "start": e["start_ns"],
+                                   "end": e["end_ns"],
+                                   "submitted": submitted.get((e["session"], e["iteration"]), 0)})
+        self.turns.sort(key=lambda turn: turn["start"])
+
+    def count(self, what):
+        return sum(e["what"] == what for e in self.entries)
+
+    def switches(self):
+        """Seconds from the end of one session's iteration to the start of another's that was queued by then."""
+        gaps = []
+        for lane in {t["lane"] for t in self.turns}:
+            turns = [t for t in self.turns if t["lane"] == lane]
+            gaps += [(b["start"] - a["end"]) / 1e9 for a, b in zip(turns, turns[1:])
+                     if a["session"] != b["session"] and b["submitted"] < a["end"]]
+        return gaps
+
+    def used(self, session, start_ns, end_ns):
+        """Seconds of device time between two moments."""
+        return sum(max(0, min(t["end"], end_ns) - max(t["start"], start_ns))
+                   for t in self.turns if t["session"] == session) / 1e9
+
+    def overlap(self, since_ns):
+        """Share of the time in which something runs in which more than one lane does."""
+        turns = [t for t in self.turns if t["start"] >= since_ns]
+        moments = sorted([(t["start"], 1) for t in turns] + [(t["end"], -1) for t in turns])
+        running = some = several = before = 0
+        for now, change in moments:
+            some += (now - before) * (running > 0)
+            several += (now - before) * (running > 1)
+            running, before = running + change, now
+        return several / some
+
+
+class Daemon:
+    """A salusd of a row's own, and the jobs that go through it; all end with it."""
+
+    def __init__(self, stage, flags, log_level):
+        self.stage = stage
+        stage.daemons += 1
+        self.socket = os.path.join(stage.dir, f"s{stage.daemons}")
+        self.log = self.socket + ".log"
+        self.env = stage.base | {"SALUS_SOCKET": self.socket, "SALUS_LOG": log_level}
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(
+                [os.path.join(stage.build, "bin", "salusd"), "--socket", self.socket, "--cache",
+                 os.path.join(stage.dir, "cache"), "--no-profiles", *flags],
+                env=self.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self.jobs = []
+        end = time.monotonic() + DEADLINE_S
+        while self.salus("ping", check=False) is None:
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.process.kill()
+                sys.exit("bench/sharing: salusd does not start:\n" + self.read_log())
+            time.sleep(0.01)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for job in self.jobs:
+            job.close()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(DEADLINE_S)
+
+    def read_log(self):
+        with open(self.log, errors="replace") as file:
+            return file.read()
+
+    def salus(self, *args, check=True):
+        run = subprocess.run([os.path.join(self.stage.build, "bin", "salus"), *map(str, args)], env=self.env,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=DEADLINE_S)
+        if run.returncode != 0 and check:
+            sys.exit(f"bench/sharing: salus {' '.join(map(str, args))}: {run.stderr}{self.read_log()[-3000:]}")
+        return run.stdout if run.returncode == 0 else None
+
+    def ps(self):
+        return json.loads(self.salus("ps", "--json"))
+
+    def session(self, job):
+        return next(s["id"] for s in self.ps()["sessions"] if s["name"] == job.name)
+
+    def trace(self):
+        path = self.socket + ".trace"
+        self.salus("trace", "-o", path)
+        with open(path) as file:
+            return Trace(file.read())
+
+    def pages(self, way):
+        """Seconds of each time that a session was paged out, or in."""
+        found = re.findall(rf"paging: {way} session=\d+ buffers=\d+ us=(\d+)", self.read_log())
+        return [int(us) / 1e6 for us in found]
+
+    def start_job(self, name, **wishes):
+        """A job whose process is on its way."""
+        plugin = os.path.join(self.stage.build, "lib", "libsalus_pjrt.so")
+        env = {"SALUS_SOCKET": self.socket, "SALUS_JOB_NAME": name, "PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + plugin}
+        self.jobs.append(Job(self.stage, env | {f"SALUS_{k.upper()}": str(v) for k, v in wishes.items()}, name))
+        return self.jobs[-1]
+
+    def start_jobs(self, *names, **wishes):
+        """Jobs whose clients are there."""
+        jobs = [self.start_job(name, **wishes) for name in names]
+        for job in jobs:
+            job.tell("devices")
+        for job in jobs:
+            job.answer()
+        return jobs
+
+
+class Accounts:
+    """Looks ten times a second at what the daemon has accounted for, and keeps the most."""
+
+    def __init__(self, daemon):
+        self.daemon, self.most, self.looks, self.ended = daemon, 0, 0, threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def look(self):
+        while not self.ended.wait(0.1):
+            device = self.daemon.ps()["device"]
+            self.most = max(self.most, device["persist_bytes"] + device["lane_sum_bytes"])
+            self.looks += 1
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+class Stage:
+    """Where daemons and jobs come from. What one product takes is measured when it is made."""
+
+    def __init__(self, build, folder):
+        self.build, self.dir, self.daemons = build, folder, 0
+        self.log = os.path.join(folder, "jobs.log")
+        self.base = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "SALUS_", "PJRT_"))}
+        self.base |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
+        # What the jobs are forked from has one thread: it has imported JAX and computed nothing.
+        os.environ.clear()
+        os.environ.update(self.base | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.path.join(ROOT, "bench"),
+                                       "PYTHONWARNINGS": "ignore:os.fork"})
+        self.nursery = multiprocessing.get_context("forkserver")
+        self.nursery.set_forkserver_preload(["sharing_child"])
+        self.vendor = os.path.join(folder, "plugin.json")
+        with open(self.vendor, "w") as file:
+            json.dump({"library_path": glob.glob(os.path.join(ROOT, PLUGIN))[0],
+                       "create_options": {"cpu_device_count": 1}}, file)
+        with contextlib.closing(self.inproc_job("pace")) as job:
+            self.product_s = job.ask("pace")
+
+    def inproc_job(self, name):
+        return Job(self, {"PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + self.vendor}, name)
+
+    def read_log(self):
+        """The end of what jobs wrote to stderr."""
+        with contextlib.suppress(OSError), open(self.log, errors="replace") as file:
+            return file.read()[-3000:]
+        return ""
+
+    def daemon(self, *flags, log_level="warn"):
+        return Daemon(self, flags, log_level)
+
+    def products(self, milliseconds):
+        """How many make an iteration that long."""
+        return max(1, round(milliseconds / 1e3 / self.product_s))
