@@ -209,7 +209,7 @@ static void ask_when_ready(PJRT_Buffer *b, struct adp_promise *promise)
 			on_awaited(promise,
 				   &(struct adp_answer){
 					   .code = SAL_UNAVAILABLE,
-					   .text = "salus: the connection to salusd is lost",
+					   .text = "salus: salusd cannot be asked any more",
 				   });
 		return;
 	}

@@ -57,6 +57,7 @@ struct adp_conn {
 	uint64_t memory_bytes;
 	pthread_t reader;
 	bool has_reader;
+	char reason[256]; /* why it is dead; written before `dead` is */
 
 	pthread_mutex_t submit_lock;
 	struct sal_ring submit;
@@ -147,10 +148,10 @@ bool adp_conn_is_dead(struct adp_conn *conn)
 
 PJRT_Error *adp_unavailable(struct adp_conn *conn)
 {
-	return adp_error(SAL_UNAVAILABLE,
+	return adp_error(SAL_UNAVAILABLE, "%s",
 			 conn->forked ? "salus: a forked process has no connection to salusd; "
 					"use the spawn start method"
-				      : "salus: the connection to salusd is lost");
+				      : conn->reason);
 }
 
 /* --- requests -------------------------------------------------------------------------------------- */
@@ -245,10 +246,7 @@ static uint64_t number_of(struct adp_conn *conn, uint32_t i, bool *out_end)
 
 static void die(struct adp_conn *conn)
 {
-	struct adp_answer gone = {
-		.code = SAL_UNAVAILABLE,
-		.text = "salus: the connection to salusd is lost",
-	};
+	struct adp_answer gone = { .code = SAL_UNAVAILABLE, .text = conn->reason };
 	bool end = false;
 	uint32_t i;
 
@@ -271,7 +269,10 @@ static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 	char *text = m->code ? copy_text(m + 1, m->tail_size) : NULL;
 
 	a.text = text ? text : "";
-	answer(conn, m->request, &a);
+	if (m->request == 0) /* of none: its last words */
+		(void)snprintf(conn->reason, sizeof(conn->reason), "%s", a.text);
+	else
+		answer(conn, m->request, &a);
 	free(text);
 }
 
@@ -615,6 +616,8 @@ static struct adp_conn *conn_create(void)
 	atomic_init(&conn->refs, 1);
 	atomic_init(&conn->next_id, 1);
 	conn->socket = conn->daemon_bell = conn->bell = -1;
+	(void)snprintf(conn->reason, sizeof(conn->reason),
+		       "salus: the connection to salusd is lost");
 	(void)pthread_mutex_init(&conn->submit_lock, NULL);
 	(void)pthread_mutex_init(&conn->take_lock, NULL);
 	(void)pthread_mutex_init(&conn->request_lock, NULL);

@@ -228,7 +228,8 @@ static json_t *do_kill(struct svc_question *q, struct svc_session *s)
 
 	(void)json_object_set_new(reply, "state", json_string("closing"));
 	note(q, "killed", s);
-	svc_session_kill(s); /* its connection's reference keeps the memory until it hangs up */
+	/* Its connection's reference keeps the memory until it hangs up. */
+	svc_session_kill(s, "salus: the job was ended by `salus kill`");
 	return reply;
 }
 

@@ -136,8 +136,9 @@ void svc_execution_refuse(struct svc_execution *x)
 	TAILQ_REMOVE(&s->executions, x, link);
 	s->waiting_count--;
 	fail_outputs(x, SAL_RESOURCE_EXHAUSTED, text);
-	svc_execution_free(x);
+	svc_execution_release(x);
 	svc_memory_settle(s);
+	svc_execution_free(x);
 }
 
 /* An argument that failed poisons what is computed from it. */

@@ -211,7 +211,8 @@ static void client_close(struct svc_client *c)
 		}
 		(void)pthread_mutex_lock(&server->lock);
 		c->session->socket = -1;
-		svc_session_kill(c->session);
+		svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
+							     : "salus: the session has ended");
 		(void)pthread_mutex_unlock(&server->lock);
 		svc_worker_wake(server); /* others may have been granted their turn */
 		svc_session_unref(c->session);
@@ -671,6 +672,7 @@ void svc_server_close(struct svc_server *server)
 	struct svc_client *c;
 	uint32_t i;
 
+	server->closing = true;
 	while ((c = LIST_FIRST(&server->clients)))
 		client_close(c);
 	svc_recall_save(server);

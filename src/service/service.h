@@ -201,9 +201,9 @@ struct svc_execution {
 	struct svc_errand errand; /* to be made ready to run in its lane */
 	uint32_t lane; /* once granted */
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
-	TAILQ_ENTRY(svc_execution) granted; /* in server->granted if is_granted, or server->refused */
+	TAILQ_ENTRY(svc_execution) granted; /* in server->granted, or server->refused, if is_... */
 	struct svc_execution *next_done; /* in server->done */
-	bool is_granted, started;
+	bool is_granted, is_refused, started;
 	bool is_told; /* the client knows of its end */
 	_Atomic bool launching; /* within the call that starts it, which may also end it */
 	struct sal_record refusal; /* if refused */
@@ -247,6 +247,8 @@ void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const v
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
 		      uint64_t value);
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
+/* The last there is to say: why the session ends. */
+void svc_outbox_goodbye(struct svc_outbox *box, const char *text);
 /* Move the backlog into the ring as far as it fits. */
 void svc_outbox_flush(struct svc_outbox *box);
 bool svc_outbox_is_overfull(struct svc_outbox *box);
@@ -322,8 +324,8 @@ struct svc_session {
 /* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		       struct svc_session **out_session, int fds[4], struct sal_err *err);
-/* The client is gone or misbehaved: everything of it ends. Under server->lock. */
-void svc_session_kill(struct svc_session *s);
+/* The client is gone or has to go: everything of it ends. `why` is for its user. Under server->lock. */
+void svc_session_kill(struct svc_session *s, const char *why);
 struct svc_session *svc_session_ref(struct svc_session *s);
 void svc_session_unref(struct svc_session *s);
 /* One more segment of the arena; returns its descriptor, to be sent and closed. */

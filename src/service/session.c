@@ -212,7 +212,7 @@ static void drop_executions(struct svc_session *s)
 
 	for (x = TAILQ_FIRST(&s->executions); x; x = next) {
 		next = TAILQ_NEXT(x, link);
-		if (x->started || x->is_granted) /* the engine waits for its end */
+		if (x->started || x->is_granted || x->is_refused) /* somebody has it in hand */
 			continue;
 		TAILQ_REMOVE(&s->executions, x, link);
 		for (i = 0; i < x->output_count; i++)
@@ -221,7 +221,7 @@ static void drop_executions(struct svc_session *s)
 	}
 }
 
-void svc_session_kill(struct svc_session *s)
+void svc_session_kill(struct svc_session *s, const char *why)
 {
 	struct svc_server *server = s->server;
 	struct svc_buffer *b;
@@ -231,6 +231,7 @@ void svc_session_kill(struct svc_session *s)
 		return;
 	s->dead = true;
 	TAILQ_REMOVE(&server->sessions, s, link);
+	svc_outbox_goodbye(&s->outbox, why);
 	svc_outbox_close(&s->outbox);
 	svc_recall_end(s);
 	sal_engine_close(server->engine, svc_now_ns(), s->core);

@@ -38,6 +38,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 	case SAL_REFUSE:
 		if (x) {
 			x->refusal = *r;
+			x->is_refused = true;
 			TAILQ_INSERT_TAIL(&server->refused, x, granted);
 		} else {
 			s->need_refused = true;

@@ -64,7 +64,7 @@ int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, s
 static void misbehaved(struct svc_session *s, const char *how)
 {
 	sal_log_warn("session", "disconnected id=%" PRIu64 " name=%s: %s", s->id, s->name, how);
-	svc_session_kill(s);
+	svc_session_kill(s, "salus: salusd has ended this session: the plugin broke the protocol");
 }
 
 bool svc_session_is_ahead(const struct svc_session *s)

@@ -46,5 +46,5 @@ def test_a_job_is_paused_resumed_and_killed(start_daemon, client_of, wait):
     assert daemon.salus("kill", 1).returncode == 0
     wait(lambda: "shape" in run.stdout or run.code is not None, 5, "the job to notice")
     run.finish(10)
-    assert run.code == 7 and "UNAVAILABLE" in run.stdout, run.describe()
+    assert run.code == 7 and "UNAVAILABLE" in run.stdout and "salus kill" in run.stdout, run.describe()
     assert daemon.sessions() == []

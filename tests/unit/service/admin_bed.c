@@ -18,8 +18,9 @@ void svc_worker_wake(struct svc_server *server)
 	bed_wakes++;
 }
 
-void svc_session_kill(struct svc_session *s)
+void svc_session_kill(struct svc_session *s, const char *why)
 {
+	(void)why;
 	TAILQ_REMOVE(&s->server->sessions, s, link);
 	sal_engine_close(s->server->engine, bed_now_ns, s->core);
 }
