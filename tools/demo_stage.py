@@ -32,6 +32,17 @@ def tail(path):
     return "\n".join("    " + line for line in path.read_text(errors="replace").splitlines()[-TAIL:])
 
 
+def busy_ticks():
+    """Time that all processors have worked."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return user + nice + system + irq + softirq + steal
+
+
+def our_ticks():
+    """Time that we have worked, and what we started and has ended."""
+    return sum(os.times()[:4]) * os.sysconf("SC_CLK_TCK")
+
+
 class Screen:
     """Stdout. On a terminal, what is not yet final is drawn over again and again."""
 
@@ -96,7 +107,7 @@ class Run:
 
 
 class Daemon:
-    """A salusd with a socket of its own, and a cache that starts empty: nothing was compiled before."""
+    """A salusd with a socket of its own; what is compiled is shared with the one after it."""
 
     def __init__(self, stage, name, *options):
         self.log = stage.out / f"salusd-{name}.log"
@@ -105,12 +116,8 @@ class Daemon:
         self.env = {**stage.env, "SALUS_SOCKET": str(folder / "s")}
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [BUILD / "bin" / "salusd", "--socket", folder / "s", "--cache", folder / "cache", "--no-profiles",
-                 "--plugin", stage.plugin, *options], env=self.env, stdout=log, stderr=log, start_new_session=True)
-        stage.daemon = self
-        while self.ask("ping") is None:
-            self.check()
-            time.sleep(0.05)
+                [BUILD / "bin" / "salusd", "--socket", folder / "s", "--cache", stage.runtime / "programs",
+                 "--no-profiles", "--plugin", stage.plugin, *options], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def check(self):
         if self.process.poll() is not None:
@@ -121,9 +128,8 @@ class Daemon:
         done = subprocess.run([SALUS, *args], env=self.env, capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else None
 
-    def sessions(self):
-        text = self.ask("ps", "--json")
-        return json.loads(text) if text else {"sessions": [], "device": {}}
+    def facts(self):
+        return json.loads(self.ask("ps", "--json") or '{"sessions": []}')
 
     def stop(self):
         self.process.terminate()
@@ -150,13 +156,28 @@ class Stage:
         self.plugin = found[0]
         direct = self.runtime / "plugin.json"
         direct.write_text(json.dumps({"library_path": str(self.plugin), "create_options": {"cpu_device_count": 1}}))
-        self.direct = {**self.env, "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{direct}"}
+        self.direct = {**self.env, "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{direct}",
+                       "JAX_COMPILATION_CACHE_DIR": str(self.runtime / "jax"),
+                       "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+                       "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
 
-    def start(self, job, phase):
-        """Start a job: through the daemon if there is one, else with the vendor's plugin in its own process."""
+    def start_daemon(self, name, *options):
+        self.daemon = Daemon(self, name, *options)
+        while self.daemon.ask("ping") is None:
+            self.daemon.check()
+            time.sleep(0.05)
+        return self.daemon
+
+    def stop_daemon(self):
+        if self.daemon:
+            self.daemon.stop()
+        self.daemon = None
+
+    def start(self, job, phase, daemon=None):
+        """Start a job: through a daemon, or with the vendor's plugin in its own process."""
         script = [PYTHON, ROOT / "examples" / job.script, *job.options]
-        through = [SALUS, "run", "--name", job.name, "--kind", job.kind, "--"] if self.daemon else []
-        env = self.daemon.env if self.daemon else self.direct
+        through = [SALUS, "run", "--name", job.name, "--kind", job.kind, "--"] if daemon else []
+        env = daemon.env if daemon else self.direct
         self.runs.append(Run(job.name, through + script, env, self.out / f"{phase}-{job.name}"))
         return self.runs[-1]
 
@@ -171,15 +192,10 @@ class Stage:
         for run in runs:
             run.check()
 
-    def drop_daemon(self):
-        if self.daemon:
-            self.daemon.stop()
-        self.daemon = None
-
     def close(self):
         self.screen.wipe()
         for run in self.runs:
             if run.process.poll() is None:
                 run.kill()
-        self.drop_daemon()
+        self.stop_daemon()
         shutil.rmtree(self.runtime, ignore_errors=True)
