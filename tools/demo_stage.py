@@ -193,6 +193,8 @@ class Stage:
             run.check()
 
     def close(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         self.screen.wipe()
         for run in self.runs:
             if run.process.poll() is None:
