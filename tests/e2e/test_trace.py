@@ -2,6 +2,7 @@
 """`salus trace` of a salusd at work: what it shows is sound, and the core decides the same again."""
 
 import json
+import xml.etree.ElementTree as xml
 from collections import defaultdict
 
 import pytest
@@ -92,6 +93,19 @@ def test_three_jobs(daemon, client, tmp_path):
     told = replay(daemon, tmp_path / "trace.json")
     assert told["identical"] and told["grants"] == len(granted)
     assert told["events"] + told["decisions"] == len(root["salus"]["entries"])
+
+
+def test_a_picture(daemon, client, tmp_path):
+    assert daemon.salus("trace", "--svg").returncode == 1  # of nothing
+    for name in ("red", "<&\a"):
+        client(JOB, STEPS, env={"SALUS_JOB_NAME": name}).succeed()
+    run = daemon.salus("trace", "--svg", "-o", tmp_path / "picture.svg")
+    assert run.returncode == 0, run.stderr
+    texts = ["".join(e.itertext()) for e in xml.parse(tmp_path / "picture.svg").getroot().iter()]
+    assert {"red", "<&?", "lane 0"} <= set(texts)
+    assert any(text.startswith("2 jobs on a device of ") for text in texts)
+    told = next(t for t in texts if t.startswith("red\nsubmitted at 0ns"))
+    assert int(told.rpartition("\n")[2].split()[0]) >= STEPS
 
 
 def test_a_job_in_the_middle_of_its_life(daemon, client, tmp_path):
