@@ -39,8 +39,19 @@ def busy_ticks():
 
 
 def our_ticks():
-    """Time that we have worked, and what we started and has ended."""
-    return sum(os.times()[:4]) * os.sysconf("SC_CLK_TCK")
+    """Time that we have worked, and all that we started, ended or not."""
+    ticks, children = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        ticks[path.parent.name] = sum(map(int, fields[11:15]))
+        children.setdefault(fields[1], []).append(path.parent.name)
+    family = [str(os.getpid())]
+    for pid in family:
+        family += children.get(pid, [])
+    return sum(ticks[pid] for pid in family)
 
 
 class Screen:

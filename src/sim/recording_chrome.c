@@ -49,16 +49,17 @@ int sim_recording_write(FILE *out, const struct sim_recording *rec,
 			const struct sim_progress *progress, struct sal_err *err)
 {
 	struct sim_events events = { .out = out, .pid = 1, .origin_ns = rec->head->start_ns };
-	struct sim_tracks tracks = { 0 };
+	struct sim_tracks tracks;
 	size_t job_count, sample_count, i;
 	struct sal_trace_name *jobs = sim_recording_jobs(rec, &job_count);
 	struct sim_sample *samples = sim_recording_samples(rec, &sample_count);
 	int rc;
 
-	if (!jobs || !samples)
+	if (!jobs || !samples) {
 		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	else
-		rc = sim_tracks_init(&tracks, &events, job_count, err);
+		goto done;
+	}
+	rc = sim_tracks_init(&tracks, &events, job_count, err);
 	if (rc < 0)
 		goto done;
 	(void)fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", out);
