@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serve a model: load its parameters, answer requests one by one, tell the latencies."""
+"""Serve a model: load its parameters, answer requests one by one, tell the latencies.
+
+With --rate they come at that many a second, however long the answers take; what waits for the one before
+it waits longer.
+"""
 
 import os
 import tempfile
@@ -46,7 +50,7 @@ def answer(params, request):
 
 
 def main():
-    args = arguments(__doc__, requests=500, params="")
+    args = arguments(__doc__, requests=500, rate=0.0, params="")
     if args.params:
         params = load_params(args.params)
     else:
@@ -60,9 +64,14 @@ def main():
 
     rng = np.random.default_rng(args.seed)
     answers, latencies = [], []
+    opened = time.perf_counter()
     for i in range(args.requests):
         request = rng.normal(size=(rng.integers(1, 9), SIZES[0])).astype(np.float32)
         start = time.perf_counter()
+        if args.rate:
+            due = opened + i / args.rate
+            time.sleep(max(0, due - start))
+            start = due
         answers.append(answer(params, request))
         latencies.append(time.perf_counter() - start)
         if i % 100 == 0:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cmd_trace - `salus trace`: what the daemon's scheduler was told and decided, for Perfetto, for programs,
- * and for `salus sim --replay`.
+ * as a picture, and for `salus sim --replay`.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -21,15 +21,21 @@
 /* Nobody wants to hear of what takes no time. */
 #define QUIET_MS 1000
 
+enum form {
+	FOR_PERFETTO,
+	FOR_PROGRAMS,
+	FOR_PEOPLE
+};
+
 struct request {
 	const char *path; /* NULL: stdout */
-	bool json;
+	enum form form;
 };
 
 /* What to write, and how far that has come. */
 struct output {
 	const struct sim_recording *rec;
-	bool json;
+	enum form form;
 	int64_t quiet_until_ms;
 };
 
@@ -38,6 +44,7 @@ static int parse(struct request *q, int argc, char **argv)
 	static const struct option long_options[] = {
 		{ "output", required_argument, NULL, 'o' },
 		{ "json", no_argument, NULL, 'j' },
+		{ "svg", no_argument, NULL, 's' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option;
@@ -48,7 +55,9 @@ static int parse(struct request *q, int argc, char **argv)
 		if (option == 'o') {
 			q->path = optarg;
 		} else if (option == 'j') {
-			q->json = true;
+			q->form = FOR_PROGRAMS;
+		} else if (option == 's') {
+			q->form = FOR_PEOPLE;
 		} else { /* getopt has said what is wrong */
 			(void)fprintf(stderr, "Try `salus trace --help`.\n");
 			return CLI_USAGE;
@@ -106,15 +115,17 @@ static int write_to(FILE *file, const void *what, struct sal_err *err)
 	const struct sim_progress *p = isatty(STDERR_FILENO) ? &progress : NULL;
 
 	o.quiet_until_ms = cli_deadline_in(QUIET_MS);
-	if (!o.json)
+	if (o.form == FOR_PERFETTO)
 		return sim_recording_write(file, o.rec, p, err);
+	if (o.form == FOR_PEOPLE)
+		return sim_recording_draw(file, o.rec, err);
 	sim_recording_list(file, o.rec, p);
 	return SAL_OK;
 }
 
 static int write_trace(const struct request *q, const struct sim_recording *rec)
 {
-	struct output o = { .rec = rec, .json = q->json };
+	struct output o = { .rec = rec, .form = q->form };
 	struct sal_err err = { 0 };
 	int rc;
 
@@ -148,13 +159,14 @@ const struct cli_command cli_cmd_trace = {
 	.name = "trace",
 	.summary = "what the scheduler was told and decided, for Perfetto and for replay",
 	.usage =
-		"[-o FILE] [--json]\n"
+		"[-o FILE] [--json | --svg]\n"
 		"\n"
 		"The last events and decisions of salusd as Chrome trace JSON, for ui.perfetto.dev: a\n"
 		"track for each lane and each job, counters for memory and queue. `salus sim --replay\n"
 		"FILE` repeats them.\n"
 		"\n"
 		"  -o, --output FILE  write there, not to stdout\n"
-		"  --json             the records as plain objects instead\n",
+		"  --json             the records as plain objects instead\n"
+		"  --svg              a picture instead: jobs, lanes and memory over time\n",
 	.run = run_trace,
 };

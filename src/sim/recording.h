@@ -45,6 +45,9 @@ size_t sim_recording_dropped(const struct sim_recording *rec);
 int sim_recording_write(FILE *out, const struct sim_recording *rec,
 			const struct sim_progress *progress, struct sal_err *err);
 
+/* For people: an SVG picture of jobs, lanes and memory over time. */
+int sim_recording_draw(FILE *out, const struct sim_recording *rec, struct sal_err *err);
+
 /* For programs: the entries as objects. */
 void sim_recording_list(FILE *out, const struct sim_recording *rec,
 			const struct sim_progress *progress);

@@ -5,13 +5,16 @@
  *     recording.c         in memory; what may be in an entry
  *     recording_json.c    to JSON
  *     recording_read.c    and back
+ *     recording_parts.c   who is in it; its memory over time
  *     recording_chrome.c  as tracks
+ *     recording_svg.c     as a picture
  */
 #ifndef SAL_SIM_RECORDING_IMPL_H
 #define SAL_SIM_RECORDING_IMPL_H
 
 #include "core/trace.h"
 #include "sim/recording.h"
+#include "sim/sim.h"
 
 #define SIM_RECORDING_VERSION 1
 
@@ -38,6 +41,12 @@ bool sim_entry_is_valid(const struct sal_trace_entry *entry);
 
 /* The recording as one JSON object, the value of the key "salus". */
 void sim_recording_put(FILE *out, const struct sim_recording *rec);
+
+/* Every session there is an entry of, by session. To be freed; NULL: out of memory. */
+struct sal_trace_name *sim_recording_jobs(const struct sim_recording *rec, size_t *out_count);
+
+/* What the memory held, from when on; only now_ns and the bytes are filled in. To be freed, too. */
+struct sim_sample *sim_recording_samples(const struct sim_recording *rec, size_t *out_count);
 
 static inline void sim_progress_tell(const struct sim_progress *p, size_t done, size_t of)
 {

@@ -3,6 +3,7 @@
 
 import json
 import sys
+import xml.etree.ElementTree as xml
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -47,6 +48,19 @@ def test_three_jobs(daemon, client, tmp_path):
     told = replay(daemon, tmp_path / "trace.json")
     assert told["identical"] and told["grants"] == len(granted)
     assert told["events"] + told["decisions"] == len(root["salus"]["entries"])
+
+
+def test_a_picture(daemon, client, tmp_path):
+    assert daemon.salus("trace", "--svg").returncode == 1  # of nothing
+    for name in ("red", "<&\a"):
+        client(JOB, STEPS, env={"SALUS_JOB_NAME": name}).succeed()
+    run = daemon.salus("trace", "--svg", "-o", tmp_path / "picture.svg")
+    assert run.returncode == 0, run.stderr
+    texts = ["".join(e.itertext()) for e in xml.parse(tmp_path / "picture.svg").getroot().iter()]
+    assert {"red", "<&?", "lane 0"} <= set(texts)
+    assert any(text.startswith("2 jobs on a device of ") for text in texts)
+    told = next(t for t in texts if t.startswith("red\nsubmitted at 0ns"))
+    assert int(told.rpartition("\n")[2].split()[0]) >= STEPS
 
 
 def test_a_job_in_the_middle_of_its_life(daemon, client, tmp_path):

@@ -16,6 +16,8 @@ static void use(const struct sim_recording *rec)
 	if (!null || sim_recording_write(null, rec, NULL, &err) < 0)
 		abort();
 	sim_recording_list(null, rec, NULL);
+	if (sim_recording_draw(null, rec, &err) < 0 && !err.text[0])
+		abort();
 	(void)fclose(null);
 	if (sim_replay_run(rec, &replay, &err) < 0 && !err.text[0])
 		abort();

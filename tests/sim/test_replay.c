@@ -393,6 +393,61 @@ static void test_tracks_from_any_point_on(void **state)
 	stop(&stage);
 }
 
+/* --- pictures -------------------------------------------------------------------------------------------- */
+
+static char *picture_of(const struct sim_recording *rec)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+
+	assert_non_null(file);
+	assert_int_equal(sim_recording_draw(file, rec, NULL), SAL_OK);
+	assert_int_equal(fclose(file), 0);
+	return text;
+}
+
+static void test_pictures_from_any_point_on(void **state)
+{
+	struct stage stage;
+	size_t dropped;
+
+	(void)state;
+	steer(&stage, &sal_policy_fair);
+	for (dropped = 0; dropped < stage.recorder.head.count;
+	     dropped += 1 + stage.recorder.head.count / 50) {
+		struct sim_recording rec = recorder_take(&stage.recorder, dropped);
+		char *text = picture_of(&rec);
+
+		assert_non_null(strstr(text, "</svg>"));
+		if (dropped == 0) {
+			assert_non_null(strstr(text, ">8 jobs on a device of "));
+			assert_non_null(strstr(text, ">lane 1</text>"));
+			assert_non_null(strstr(text, "40 iterations, "));
+			assert_null(strstr(text, "nan"));
+		}
+		free(text);
+		sim_recording_fini(&rec);
+	}
+	stop(&stage);
+}
+
+static void test_a_picture_of_nothing(void **state)
+{
+	struct sal_trace_head head = {
+		.magic = SAL_TRACE_MAGIC,
+		.entry_bytes = sizeof(struct sal_trace_entry),
+	};
+	struct sal_err err = { 0 };
+	struct sim_recording rec;
+
+	(void)state;
+	assert_int_equal(sim_recording_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
+	assert_int_equal(sim_recording_draw(stderr, &rec, &err), -SAL_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.text, "no job"));
+	sim_recording_fini(&rec);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -404,6 +459,8 @@ int main(void)
 		cmocka_unit_test(test_a_beginning_is_needed),
 		cmocka_unit_test(test_bytes_of_another_version),
 		cmocka_unit_test(test_tracks_from_any_point_on),
+		cmocka_unit_test(test_pictures_from_any_point_on),
+		cmocka_unit_test(test_a_picture_of_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tools/demo runs on: jobs, a daemon of its own, and a place to tell how far it has come.
+
+Whatever is started here is ended by Stage.close(), in whichever way the demo ends.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("SALUS_BUILD", ROOT / "build"))
+PYTHON = ROOT / ".venv" / "bin" / "python"
+SALUS = BUILD / "bin" / "salus"
+LIMIT_S = 300  # for a job, however slow the machine; only against hanging
+TAIL = 8  # lines of a log
+
+
+class Failed(Exception):
+    """The demo cannot go on; says why."""
+
+
+def tail(path):
+    return "\n".join("    " + line for line in path.read_text(errors="replace").splitlines()[-TAIL:])
+
+
+def busy_ticks():
+    """Time that all processors have worked."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return user + nice + system + irq + softirq + steal
+
+
+def our_ticks():
+    """Time that we have worked, and all that we started, ended or not."""
+    ticks, children = {}, {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        ticks[path.parent.name] = sum(map(int, fields[11:15]))
+        children.setdefault(fields[1], []).append(path.parent.name)
+    family = [str(os.getpid())]
+    for pid in family:
+        family += children.get(pid, [])
+    return sum(ticks[pid] for pid in family)
+
+
+class Screen:
+    """Stdout. On a terminal, what is not yet final is drawn over again and again."""
+
+    def __init__(self):
+        self.live = sys.stdout.isatty()
+        self.drawn = 0
+
+    def draw(self, text):
+        """Show a few lines until the next call; only on a terminal."""
+        if not self.live:
+            return
+        size = shutil.get_terminal_size()
+        lines = [line[:size.columns - 1] for line in text.splitlines()[:size.lines - 2]]
+        self.wipe()
+        print("\n".join(lines), flush=True)
+        self.drawn = len(lines)
+
+    def wipe(self):
+        if self.drawn:
+            print(f"\x1b[{self.drawn}A\x1b[J", end="")
+        self.drawn = 0
+
+    def say(self, text=""):
+        self.wipe()
+        print(text, flush=True)
+
+
+class Run:
+    """A started job: its process, when it ended, and what it said."""
+
+    def __init__(self, name, command, env, base):
+        self.name = name
+        self.out, self.err = base.with_suffix(".out"), base.with_suffix(".err")
+        with open(self.out, "wb") as out, open(self.err, "wb") as err:
+            self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out,
+                                            stderr=err, start_new_session=True)
+        self.began, self.seconds = time.monotonic(), None
+        threading.Thread(target=self.watch, daemon=True).start()
+
+    def watch(self):
+        self.process.wait()
+        self.seconds = time.monotonic() - self.began
+
+    def found(self, pattern):
+        match = re.search(pattern, self.out.read_text(errors="replace"), re.M)
+        if not match:
+            raise Failed(f"{self.name} ended without saying {pattern!r}; see {self.out}")
+        return match[1]
+
+    def check(self):
+        if self.seconds is None and time.monotonic() - self.began > LIMIT_S:
+            raise Failed(f"{self.name} still runs after {LIMIT_S} s; see {self.err}")
+        if self.seconds is not None and self.process.returncode != 0:
+            raise Failed(f"{self.name} failed with {self.process.returncode}; the end of {self.err}:\n{tail(self.err)}")
+
+    def kill(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+class Daemon:
+    """A salusd with a socket of its own; what is compiled is shared with the one after it."""
+
+    def __init__(self, stage, name, *options):
+        self.log = stage.out / f"salusd-{name}.log"
+        folder = stage.runtime / name
+        folder.mkdir()
+        self.env = {**stage.env, "SALUS_SOCKET": str(folder / "s")}
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [BUILD / "bin" / "salusd", "--socket", folder / "s", "--cache", stage.runtime / "programs",
+                 "--no-profiles", "--plugin", stage.plugin, *options], env=self.env, stdout=log, stderr=log, start_new_session=True)
+
+    def check(self):
+        if self.process.poll() is not None:
+            raise Failed(f"salusd ended with {self.process.returncode}; the end of {self.log}:\n{tail(self.log)}")
+
+    def ask(self, *args):
+        """What `salus ARGS` prints; None if it cannot."""
+        done = subprocess.run([SALUS, *args], env=self.env, capture_output=True, text=True)
+        return done.stdout if done.returncode == 0 else None
+
+    def facts(self):
+        return json.loads(self.ask("ps", "--json") or '{"sessions": []}')
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+class Stage:
+    """A temporary directory, an environment with nothing of the caller's settings, and what runs."""
+
+    def __init__(self, out):
+        found = list(ROOT.glob(".venv/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"))
+        if not found or not SALUS.exists():
+            raise Failed("nothing to run yet: `make` builds it")
+        self.out, self.daemon, self.runs, self.screen = out, None, [], Screen()
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        self.runtime = Path(tempfile.mkdtemp(prefix="salus-demo-"))
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("SALUS_", "JAX_", "XLA_", "PJRT_"))}
+        self.env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+        self.plugin = found[0]
+        direct = self.runtime / "plugin.json"
+        direct.write_text(json.dumps({"library_path": str(self.plugin), "create_options": {"cpu_device_count": 1}}))
+        self.direct = {**self.env, "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{direct}",
+                       "JAX_COMPILATION_CACHE_DIR": str(self.runtime / "jax"),
+                       "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+                       "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+
+    def start_daemon(self, name, *options):
+        self.daemon = Daemon(self, name, *options)
+        while self.daemon.ask("ping") is None:
+            self.daemon.check()
+            time.sleep(0.05)
+        return self.daemon
+
+    def stop_daemon(self):
+        if self.daemon:
+            self.daemon.stop()
+        self.daemon = None
+
+    def start(self, job, phase, daemon=None):
+        """Start a job: through a daemon, or with the vendor's plugin in its own process."""
+        script = [PYTHON, ROOT / "examples" / job.script, *job.options]
+        through = [SALUS, "run", "--name", job.name, "--kind", job.kind, "--"] if daemon else []
+        env = daemon.env if daemon else self.direct
+        self.runs.append(Run(job.name, through + script, env, self.out / f"{phase}-{job.name}"))
+        return self.runs[-1]
+
+    def wait(self, runs, look):
+        """Until all have ended, each of them well; `look` is called in between and takes a while."""
+        while any(run.seconds is None for run in runs):
+            for run in runs:
+                run.check()
+            if self.daemon:
+                self.daemon.check()
+            look()
+        for run in runs:
+            run.check()
+
+    def close(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self.screen.wipe()
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.kill()
+        self.stop_daemon()
+        shutil.rmtree(self.runtime, ignore_errors=True)
