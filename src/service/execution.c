@@ -60,7 +60,7 @@ void svc_execution_submit(struct svc_execution *x)
 	int64_t temp = x->program->shared->facts->memory.temp;
 
 	x->iteration.id = x->request;
-	x->iteration.expected_ns = x->program->shared->mean_ns;
+	x->iteration.expected_ns = x->program->mean_ns;
 	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
 	x->iteration.grow_bytes = growth(x);
 	if (x->iteration.needs.ephem_bytes > s->temp_bytes)

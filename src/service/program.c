@@ -62,6 +62,7 @@ struct svc_program *svc_program_create(struct svc_server *server, struct sal_ima
 		free(p);
 		return NULL;
 	}
+	p->mean_ns = p->shared->mean_ns;
 	return p;
 }
 

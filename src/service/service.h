@@ -76,8 +76,7 @@ struct svc_shared_program {
 	uint32_t refs;
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
-	uint64_t mean_ns; /* learned */
-	uint64_t runs;
+	uint64_t mean_ns; /* of all sessions' runs; 0: none yet */
 };
 
 /*
@@ -88,6 +87,7 @@ struct svc_program {
 	uint32_t refs; /* the session's map, executions */
 	struct svc_shared_program *shared; /* owned reference */
 	struct sal_loaded *loaded[SAL_LANES_MAX]; /* owned; NULL until first run there */
+	uint64_t mean_ns; /* learned; before its first run, what others have learned; 0: unknown */
 };
 
 /* Takes the image. NULL for lack of memory or facts that cannot be read. */

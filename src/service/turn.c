@@ -70,11 +70,10 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 		server->worker.look = true;
 }
 
-/* Learn how long its program takes, for the engine's sake. */
-static void learn(struct svc_shared_program *p, uint64_t used_ns)
+/* Learn how long a program takes, for the engine's sake: this session's, and for those that come to have it. */
+static void learn(uint64_t *mean_ns, uint64_t used_ns)
 {
-	p->mean_ns = p->runs ? p->mean_ns - p->mean_ns / 8 + used_ns / 8 : used_ns;
-	p->runs++;
+	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 8 + used_ns / 8 : used_ns;
 }
 
 static void account(struct svc_server *server, struct svc_execution *x)
@@ -85,7 +84,8 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	server->running--;
 	server->lanes[x->lane].iterations++;
 	server->lanes[x->lane].busy_ns += used_ns;
-	learn(x->program->shared, used_ns);
+	learn(&x->program->mean_ns, used_ns);
+	learn(&x->program->shared->mean_ns, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine looks at the next one's needs */

@@ -187,7 +187,7 @@ static bool should_poll(struct svc_server *server, uint64_t now)
 	TAILQ_FOREACH(s, &server->sessions, link) {
 		struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
-		if (x && x->started && x->program->shared->mean_ns > SHORT_NS)
+		if (x && x->started && x->program->mean_ns > SHORT_NS)
 			return false;
 	}
 	return true;
