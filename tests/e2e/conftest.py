@@ -385,11 +385,11 @@ def reference(tmp_path_factory, plugin, examples):
 
 @pytest.fixture
 def start_daemon(tmp_path, plugin):
-    """start_daemon(*options, folder=): a salusd of the test's own; the test ends it."""
+    """start_daemon(*options, folder=, env=): a salusd of the test's own; the test ends it."""
     daemons = []
 
-    def start(*options, folder=tmp_path / "salusd"):
-        daemons.append(Daemon(folder, clean_env(tmp_path), plugin, *options))
+    def start(*options, folder=tmp_path / "salusd", env=None):
+        daemons.append(Daemon(folder, {**clean_env(tmp_path), **(env or {})}, plugin, *options))
         return daemons[-1]
 
     yield start
