@@ -459,6 +459,26 @@ def client_of(tmp_path):
 
 
 @pytest.fixture
+def served(start_daemon, client_of, tmp_path):
+    """served(*options, env=): a salusd with options and a runner of its clients. It remembers no jobs, and
+    must survive the test without complaints and end cleanly after it."""
+    daemons = []
+
+    def start(*options, env=None):
+        daemons.append(start_daemon("--no-profiles", *options, env=env,
+                                    folder=tmp_path / f"salusd{len(daemons)}"))
+        return daemons[-1], client_of(daemons[-1])
+
+    yield start
+    for daemon in daemons:
+        try:
+            daemon.stop()
+        finally:
+            print(f"--- salusd's log\n{daemon.log[-6000:]}")
+        assert " error " not in daemon.log
+
+
+@pytest.fixture
 def wait():
     """wait(condition, deadline_s, what)"""
     return wait_until

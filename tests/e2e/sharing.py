@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import os
 import re
 import socket
 import threading
@@ -100,3 +101,45 @@ def used_over(daemon, seconds, names):
     time.sleep(seconds)
     ended, after = look()
     return [b - a for a, b in zip(before, after)], ended - began
+
+
+class Holder:
+    """jobs/hold.py: does what it is told, one thing at a time."""
+
+    def __init__(self, client, name, seed=0, **env):
+        self.name = name
+        self.run = client.start(JOBS / "hold.py", seed, env={"SALUS_JOB_NAME": name, **env})
+        self.answers = 1  # it says "ready" by itself
+        self.run.wait_for("ready")
+
+    def begin(self, verb, *args):
+        """Tell it to do something; answer() waits for the end."""
+        self.run.say(" ".join(map(str, (verb, *args))))
+
+    def is_done(self):
+        return self.run.stdout.count("\n") > self.answers
+
+    def answer(self, deadline_s=60):
+        wait_for(self.is_done, deadline_s, f"an answer of {self.name}", self.run)
+        self.answers += 1
+        return self.run.stdout.splitlines()[self.answers - 1]
+
+    def do(self, verb, *args):
+        """What it answered; fails if it says so."""
+        self.begin(verb, *args)
+        verb_said, _, said = self.answer().partition(": ")
+        assert verb_said == verb, self.run.describe()
+        return said
+
+    def end(self):
+        self.run.succeed()
+
+
+def wait_for(condition, deadline_s, what, run=None):
+    """Poll until the condition holds; fail after the deadline, or if the run has ended."""
+    end = time.monotonic() + deadline_s * float(os.environ.get("SALUS_TEST_PATIENCE", "1"))
+    while not condition():
+        assert not run or run.code is None, f"ended before {what}:\n{run.describe()}"
+        assert time.monotonic() < end, f"waited in vain for {what}" + \
+            (f"\n{run.describe()}" if run else "")
+        time.sleep(0.002)

@@ -16,20 +16,6 @@ from sharing import JOBS, Watch, ask, go, number, session_named, used_over
 SPIN = JOBS / "spin.py"
 
 
-@pytest.fixture
-def serve(start_daemon, client_of):
-    """serve(*options): a salusd that must end cleanly, and a runner of its clients."""
-    daemons = []
-
-    def start(*options, **kwargs):
-        daemons.append(start_daemon("--no-profiles", *options, **kwargs))
-        return daemons[-1], client_of(daemons[-1])
-
-    yield start
-    for daemon in daemons:
-        daemon.stop()
-
-
 def spin(client, name, trips, iterations=0, depth=4, **env):
     told = {"SALUS_JOB_NAME": name, **{k: str(v) for k, v in env.items()}}
     return client.start(SPIN, "--trips", trips, "--iterations", iterations, "--depth", depth,
@@ -79,9 +65,9 @@ WINDOW_S = 6
 
 
 @pytest.mark.parametrize("case", SHARES)
-def test_fair_shares(case, serve, trips):
+def test_fair_shares(case, served, trips):
     """Device time in proportion to weights, whatever the lengths of iterations; none is wasted."""
-    daemon, client = serve("--policy", "fair")
+    daemon, client = served("--policy", "fair")
     jobs = SHARES[case]
     runs = [spin(client, f"job{i}", trips(ms), SALUS_WEIGHT=weight)
             for i, (weight, ms) in enumerate(jobs)]
@@ -108,13 +94,13 @@ def both(runs):
     return took, [r.digest for r in runs]
 
 
-def test_pack_uses_both_cores(serve, direct, trips):
+def test_pack_uses_both_cores(served, direct, trips):
     """Two jobs of one core each run side by side, with the results they have alone."""
     count, length = 300, trips(5)
     alone = direct.start(SPIN, "--trips", length, "--iterations", count)
     go([alone])
     assert number(alone.succeed(), "cores") < 1.2, "the job uses more than one core"
-    daemon, client = serve("--policy", "pack", "--lanes", "2")
+    daemon, client = served("--policy", "pack", "--lanes", "2")
     tried = []
     for _ in range(3):  # somebody else may need a core now and then
         after = 0
