@@ -123,7 +123,6 @@ def test_an_idle_one_gives_way(served, wait):
     wants.do("put", 60)
     was = session_named(daemon, "idle")
     assert was["state"] == "paged" and was["held_bytes"] == 0 and was["paged_bytes"] >= 60 * MIB
-    assert was["idle_s"] >= 0.99
     wanted = wants.do("use")
     for _ in range(2):  # back and forth
         assert idle.do("use") == used

@@ -21,7 +21,7 @@ def state_of(daemon, name):
 
 
 def parts(run):
-    return dict(re.findall(r"^(made|read|computed|left): ([0-9a-f]{64})$", run.stdout, re.M))
+    return dict(re.findall(r"^(made|read|deleted|computed|left): ([0-9a-f]{64})$", run.stdout, re.M))
 
 
 def push_out(daemon, other, name, mib):
@@ -36,12 +36,12 @@ def push_out(daemon, other, name, mib):
 def test_every_kind_of_array(served, direct):
     """Arrays of all types and layouts, read, deleted and used after they were paged out."""
     run = direct.start(JOBS / "zoo.py")
-    for _ in range(5):
+    for _ in range(6):
         run.say("go on")
     right = parts(run.succeed())
-    assert len(right) == 4
+    assert len(right) == 5
 
-    daemon, client = served("--memory", "64MiB")
+    daemon, client = served("--memory", "72MiB")
     other = Holder(client, "other")
     run = client.start(JOBS / "zoo.py", env={"SALUS_JOB_NAME": "zoo"})
     go([run])
@@ -53,9 +53,13 @@ def test_every_kind_of_array(served, direct):
     run.wait_for("read:")
     assert state_of(daemon, "zoo") == "paged", "reading brings nothing back"
     assert session_named(daemon, "other")["paged_bytes"] == 0
-    run.say("delete some while it is out, and compute with the others")
+    run.say("delete some while it is out")
+    run.wait_for("deleted:")
+    wait_for(lambda: session_named(daemon, "zoo")["persist_bytes"] < paged["persist_bytes"], 5,
+             "what was deleted to be free")
+    assert state_of(daemon, "zoo") == "paged"
+    run.say("compute with what is left")
     run.wait_for("computed:")
-    assert session_named(daemon, "zoo")["persist_bytes"] < paged["persist_bytes"]
     assert other.do("use") == kept
     wait_for(lambda: state_of(daemon, "zoo") == "paged", 20, "zoo to be paged out again")
     run.say("read what is left")
