@@ -31,17 +31,23 @@ def train(client, kind, name):
                         "--ballast", BALLAST_MIB, *kind, env={"SALUS_JOB_NAME": name})
 
 
-def test_three_times_the_memory(served):
-    """Jobs that need three times what there is start together."""
-    alone = []
-    _, client = served()
-    runs = [train(client, kind, "alone") for kind in KINDS]
-    for run in runs:
-        go([run])
-        alone.append(run.succeed().digest)
+@pytest.fixture(scope="module")
+def alone():
+    """Digests of the kinds of jobs, each alone; filled in by the first who needs them."""
+    return []
+
+
+@pytest.mark.parametrize("policy", ["fair", "pack"])
+def test_three_times_the_memory(policy, served, alone):
+    """Jobs that need three times what there is start together, and run in one lane or in several."""
+    if not alone:
+        _, client = served()
+        for run in [train(client, kind, "alone") for kind in KINDS]:
+            go([run])
+            alone.append(run.succeed().digest)
 
     capacity = JOB_COUNT * NEEDS_MIB // 3
-    daemon, client = served("--memory", f"{capacity}MiB")
+    daemon, client = served("--memory", f"{capacity}MiB", "--policy", policy)
     runs = [train(client, KINDS[i % len(KINDS)], f"job{i}") for i in range(JOB_COUNT)]
     with Watch(daemon) as watch:
         go(runs)
@@ -52,7 +58,7 @@ def test_three_times_the_memory(served):
     for s in watch.sessions():
         most[s["name"]] = max(most[s["name"]], s["persist_bytes"] + s["ephem_bytes"])
     print(f"{JOB_COUNT} jobs, together {sum(most.values()) / MIB:.0f} MiB of {capacity} MiB, "
-          f"{len(watch.samples)} samples")
+          f"{len(watch.samples)} samples, most lanes {max(len(s['lanes']) for s in watch.samples)}")
     assert sum(most.values()) >= 2.8 * capacity * MIB, "the jobs are too small for this test"
     assert "paged" in {s["state"] for s in watch.sessions()}
     assert [run.digest for run in runs] == [alone[i % len(KINDS)] for i in range(JOB_COUNT)]

@@ -216,7 +216,7 @@ def test_pack_uses_both_cores(served, direct, spin):
 @pytest.mark.parametrize("donate", [[], ["--donate"]], ids=["kept", "donated"])
 def test_results_when_lanes_come_and_go(donate, served):
     """Jobs that are moved from lane to lane have the results they have alone."""
-    job = [JOBS / "train.py", "--wait", "--width", 300, "--batch", 512, "--steps", 150, "--sync",
+    job = [JOBS / "train.py", "--wait", "--width", 300, "--batch", 512, "--steps", 400, "--sync",
            *donate]
     daemon, client = served("--policy", "fair")
     alone = [client.start(*job, "--seed", seed) for seed in range(3)]
@@ -229,7 +229,7 @@ def test_results_when_lanes_come_and_go(donate, served):
     while any(run.code is None for run in runs):
         for policy in ("pack", "fair"):
             ask(daemon, "policy", name=policy, lanes=2 if policy == "pack" else 1)
-            time.sleep(0.1)
+            time.sleep(0.02)
             seen |= {(s["id"], s["lane"]) for s in ask(daemon, "ps")["sessions"]}
     moved = {i for i, lane in seen if (i, 0) in seen and (i, 1) in seen}
     print(f"{len(moved)} jobs were moved")
