@@ -26,8 +26,8 @@ def measured():
 
 @pytest.fixture
 def spin(measured, direct):
-    """spin(client, name, ms, iterations, **env): a job of one core with iterations that long. It keeps a
-    tenth of a second of them under way, so that the device is not kept waiting by a busy machine."""
+    """spin(client, name, ms, iterations, **env): a job of one core with iterations that long. Some
+    300 ms of them are under way, so that the device need not wait for a job on a busy machine."""
     if not measured:
         run = direct.start(SPIN, "--trips", 1000, "--iterations", 100)
         go([run])
@@ -37,7 +37,7 @@ def spin(measured, direct):
 
     def start(client, name, ms, iterations=0, **env):
         return client.start(SPIN, "--trips", max(1, round(ms * measured["trips"])),
-                            "--iterations", iterations, "--depth", max(4, 100 // ms),
+                            "--iterations", iterations, "--depth", max(4, 300 // ms),
                             env={"SALUS_JOB_NAME": name, **{k: str(v) for k, v in env.items()}})
 
     return start
@@ -67,22 +67,44 @@ SHARES = {
 WINDOW_S = 6
 
 
+def delayed_s(pid):
+    """Seconds that threads of that process could have run and had no core."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[1]) for task in tasks) / 1e9
+
+
+def shares(daemon, names):
+    """Over a window: each one's part of the device time, the part of the window in which the device
+    stood still though salusd had a core, and whether everybody had work all the time."""
+    delayed = delayed_s(daemon.pid)
+    with Watch(daemon) as watch:
+        used, wall = used_over(daemon, WINDOW_S, names)
+    lost = max(0, wall - sum(used) - (delayed_s(daemon.pid) - delayed)) / wall
+    print(f"busy {sum(used) / wall:.3f}, lost {lost:.3f}")
+    busy = all(s["queued"] or s["state"] == "running" for s in watch.sessions())
+    return [u / sum(used) for u in used], lost, busy
+
+
 @pytest.mark.parametrize("case", SHARES)
 def test_fair_shares(case, served, spin):
     """Device time in proportion to weights, whatever the lengths of iterations; none is wasted."""
     daemon, client = served("--policy", "fair")
     jobs = SHARES[case]
-    runs = [spin(client, f"job{i}", ms, SALUS_WEIGHT=weight)
-            for i, (weight, ms) in enumerate(jobs)]
-    running(runs)
-    used, wall = used_over(daemon, WINDOW_S, [f"job{i}" for i in range(len(jobs))])
-    stop(runs)
     asked = [weight / sum(w for w, _ in jobs) for weight, _ in jobs]
-    got = [u / sum(used) for u in used]
-    worst = max(abs(a - g) for a, g in zip(asked, got))
-    print(f"{case}: worst {worst * 100:.2f} points, busy {sum(used) / wall:.3f}")
+    names = [f"job{i}" for i in range(len(jobs))]
+    runs = [spin(client, name, ms, SALUS_WEIGHT=weight) for name, (weight, ms) in zip(names, jobs)]
+    running(runs)
+    for _ in range(3):
+        got, lost, busy = shares(daemon, names)
+        worst = max(abs(a - g) for a, g in zip(asked, got))
+        print(f"{case}: worst {worst * 100:.2f} points, always work: {busy}")
+        if busy:  # a job that the machine keeps from having work gets less, and should
+            break
+    stop(runs)
+    if not busy:
+        pytest.skip("the machine is too busy: jobs did not get to submit their work")
     assert worst <= 0.03, (asked, got)
-    assert sum(used) / wall >= 0.95
+    assert lost <= 0.05
 
 
 # --- who goes first --------------------------------------------------------------------------------
