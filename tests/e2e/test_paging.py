@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions that are paged out: every bit comes back, in its time, and death at any moment costs nobody else."""
+"""Sessions that are paged out: every bit comes back, and a death meanwhile costs nobody else anything."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sharing import JOBS, MIB, Holder, Watch, ask, go, session_named, wait_for
+from sharing import JOBS, MIB, Holder, ask, go, session_named, wait_for
 
 
 def state_of(daemon, name):
@@ -101,7 +101,7 @@ def copy_s(size):
     return best
 
 
-def test_paging_is_as_fast_as_copying(served):
+def test_paging_is_as_fast_as_copying(served, patience):
     mib = 400
     daemon, client = served("--memory", "600MiB", env={"SALUS_LOG": "debug"})
     a, b = Holder(client, "a"), Holder(client, "b", 1)
@@ -109,8 +109,9 @@ def test_paging_is_as_fast_as_copying(served):
     of_a = a.do("use")
     b.do("put", mib)
     of_b = b.do("use")
-    assert a.do("use") == of_a
-    assert b.do("use") == of_b
+    for _ in range(3):
+        assert a.do("use") == of_a
+        assert b.do("use") == of_b
     copy = copy_s(mib * MIB)
     ratios = {}
     for way in ("out", "in"):
@@ -120,7 +121,7 @@ def test_paging_is_as_fast_as_copying(served):
         print(f"ratio of paging {way} to a copy: {ratios[way]:.2f} ({us} us for {mib} MiB)")
     a.end()
     b.end()
-    assert max(ratios.values()) <= 3
+    assert max(ratios.values()) <= 3 * patience
 
 
 # --- death -----------------------------------------------------------------------------------------
