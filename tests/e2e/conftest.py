@@ -385,11 +385,11 @@ def reference(tmp_path_factory, plugin, examples):
 
 @pytest.fixture
 def start_daemon(tmp_path, plugin):
-    """start_daemon(*options, folder=): a salusd of the test's own; the test ends it."""
+    """start_daemon(*options, folder=, env=): a salusd of the test's own; the test ends it."""
     daemons = []
 
-    def start(*options, folder=tmp_path / "salusd"):
-        daemons.append(Daemon(folder, clean_env(tmp_path), plugin, *options))
+    def start(*options, folder=tmp_path / "salusd", env=None):
+        daemons.append(Daemon(folder, {**clean_env(tmp_path), **(env or {})}, plugin, *options))
         return daemons[-1]
 
     yield start
@@ -456,6 +456,26 @@ def client_of(tmp_path):
     yield make
     for runner in runners:
         runner.stop()
+
+
+@pytest.fixture
+def served(start_daemon, client_of, tmp_path):
+    """served(*options, env=): a salusd with options and a runner of its clients. It remembers no jobs, and
+    must survive the test without complaints and end cleanly after it."""
+    daemons = []
+
+    def start(*options, env=None):
+        daemons.append(start_daemon("--no-profiles", *options, env=env,
+                                    folder=tmp_path / f"salusd{len(daemons)}"))
+        return daemons[-1], client_of(daemons[-1])
+
+    yield start
+    for daemon in daemons:
+        try:
+            daemon.stop()
+        finally:
+            print(f"--- salusd's log\n{daemon.log[-6000:]}")
+        assert " error " not in daemon.log
 
 
 @pytest.fixture

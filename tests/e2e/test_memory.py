@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""More jobs than the device has memory for: none is lost, and each gets the results it has alone.
+
+    SALUS_TEST_JOBS     jobs at three times the memory there is   (8)
+    SALUS_TEST_MODELS   models that are served at once            (12)
+"""
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sharing import JOBS, MIB, Holder, Watch, ask, go, session_named
+
+JOB_COUNT = int(os.environ.get("SALUS_TEST_JOBS", "8"))
+MODEL_COUNT = int(os.environ.get("SALUS_TEST_MODELS", "12"))
+
+
+# --- many jobs -------------------------------------------------------------------------------------
+
+NEEDS_MIB = 36  # of each job below: ballast, weights and a batch, and scratch
+BALLAST_MIB = 24
+KINDS = [["--seed", seed, *donate] for seed in (0, 1) for donate in ([], ["--donate"])]
+
+
+def train(client, kind, name):
+    return client.start(JOBS / "train.py", "--wait", "--width", 384, "--batch", 2048, "--steps", 25,
+                        "--ballast", BALLAST_MIB, *kind, env={"SALUS_JOB_NAME": name})
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Digests of the kinds of jobs, each alone; filled in by the first who needs them."""
+    return []
+
+
+@pytest.mark.parametrize("policy", ["fair", "pack"])
+def test_three_times_the_memory(policy, served, alone):
+    """Jobs that need three times what there is start together, and run in one lane or in several."""
+    if not alone:
+        _, client = served()
+        for run in [train(client, kind, "alone") for kind in KINDS]:
+            go([run])
+            alone.append(run.succeed().digest)
+
+    capacity = JOB_COUNT * NEEDS_MIB // 3
+    daemon, client = served("--memory", f"{capacity}MiB", "--policy", policy)
+    runs = [train(client, KINDS[i % len(KINDS)], f"job{i}") for i in range(JOB_COUNT)]
+    with Watch(daemon) as watch:
+        go(runs)
+        for run in runs:
+            run.succeed()
+    watch.check_memory()
+    most = {s["name"]: 0 for s in watch.sessions()}
+    for s in watch.sessions():
+        most[s["name"]] = max(most[s["name"]], s["persist_bytes"] + s["ephem_bytes"])
+    print(f"{JOB_COUNT} jobs, together {sum(most.values()) / MIB:.0f} MiB of {capacity} MiB, "
+          f"{len(watch.samples)} samples, most lanes {max(len(s['lanes']) for s in watch.samples)}")
+    assert sum(most.values()) >= 2.8 * capacity * MIB, "the jobs are too small for this test"
+    assert "paged" in {s["state"] for s in watch.sessions()}
+    assert [run.digest for run in runs] == [alone[i % len(KINDS)] for i in range(JOB_COUNT)]
+
+
+# --- one that is too large -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["put", "make"])
+def test_too_large_for_the_device(verb, served):
+    """It is told the numbers and goes on with less; nobody else notices."""
+    daemon, client = served("--memory", "96MiB")
+    other, large = Holder(client, "other"), Holder(client, "large", 1)
+    other.do("put", 20)
+    before = other.do("use")
+    large.do("put", 4)
+    small = large.do("use")
+    for _ in range(3):
+        large.begin(verb, 200)
+        said = large.answer()
+        print(said)
+        assert said.startswith("failed: RESOURCE_EXHAUSTED"), said
+        assert re.search(r"large needs 20[4-9]\S*MiB", said), said
+        assert "96MiB" in said and re.search(r"other \(\d+\) 2\d\S*MiB", said), said
+    assert large.do("use") == small
+    large.do("put", 30)
+    large.do("use")
+    assert other.do("use") == before
+    assert session_named(daemon, "large")["persist_bytes"] < 40 * MIB
+    other.end()
+    large.end()
+
+
+# --- one that grows --------------------------------------------------------------------------------
+
+
+def test_one_that_grows_waits(served, direct):
+    """While others hold the rest, it waits; then it has the results it would have had."""
+    alone = Holder(direct, "alone", 3)
+    alone.do("put", 20)
+    alone.do("put", 45)
+    right = alone.do("use")
+    alone.end()
+    daemon, client = served("--memory", "96MiB", "--policy", "fifo")
+    owner, grows = Holder(client, "owner"), Holder(client, "grows", 3)
+    owner.do("put", 60)
+    kept = owner.do("use")
+    grows.do("put", 20)
+    with Watch(daemon) as watch:
+        grows.begin("put", 45)
+        for _ in range(5):  # while it is used, it is not idle
+            assert owner.do("use") == kept
+        grows.answer()
+        assert grows.do("use") == right
+    watch.check_memory()
+    assert "waiting" in watch.states("grows")
+    assert owner.do("use") == kept
+    owner.end()
+    grows.end()
+
+
+def test_an_idle_one_gives_way(served, wait):
+    """Memory of a session that has done nothing for a second goes to one that waits; then it comes back."""
+    daemon, client = served("--memory", "96MiB")
+    idle, wants = Holder(client, "idle"), Holder(client, "wants", 1)
+    idle.do("put", 60)
+    used, read = idle.do("use"), idle.do("read")
+    wants.do("put", 60)
+    was = session_named(daemon, "idle")
+    assert was["state"] == "paged" and was["held_bytes"] == 0 and was["paged_bytes"] >= 60 * MIB
+    wanted = wants.do("use")
+    for _ in range(2):  # back and forth
+        assert idle.do("use") == used
+        assert wants.do("use") == wanted
+    assert idle.do("read") == read
+    again = idle.do("replace")
+    assert wants.do("use") == wanted
+    assert idle.do("use") == again
+    idle.end()
+    wants.end()
+    wait(lambda: not ask(daemon, "ps")["sessions"], 10, "the sessions to end")
+    assert ask(daemon, "ps")["device"]["persist_bytes"] == 0
+
+
+# --- many models -----------------------------------------------------------------------------------
+
+BATCH = 6144
+REQUESTS = ["1", "2.5", "40"]
+
+
+def answers_of(run):
+    return re.findall(r"^answer \S+: ([0-9a-f]+)", run.stdout, re.M)
+
+
+def test_many_models_are_served(served, direct):
+    """Models with few weights share one lane's scratch: far more are open than fit side by side."""
+    right = []
+    for seed in range(3):
+        run = direct.start(JOBS / "serve.py", seed, BATCH)
+        go([run])
+        for request in REQUESTS:
+            run.say(request)
+        right.append(answers_of(run.succeed()))
+        assert len(right[-1]) == len(REQUESTS)
+
+    daemon, client = served("--memory", "176MiB")
+    runs = [client.start(JOBS / "serve.py", i % 3, BATCH, env={"SALUS_JOB_NAME": f"model{i}"})
+            for i in range(MODEL_COUNT)]
+    go(runs)
+    for run in runs:
+        run.wait_for("running")
+    with Watch(daemon, 0.05) as watch:
+        for request in REQUESTS:
+            for run in runs:
+                run.say(request)
+                run.wait_for(f"answer {request}:")
+    watch.check_memory()
+    now = ask(daemon, "ps")
+    assert len(now["sessions"]) == MODEL_COUNT
+    alone = [s["persist_bytes"] + s["ephem_bytes"] for s in now["sessions"]]
+    fit = now["device"]["capacity_bytes"] // min(alone)
+    print(f"{MODEL_COUNT} models are open; {fit} would fit side by side")
+    assert fit < 8
+    assert not any(s["paged_bytes"] for s in watch.sessions()), "nobody had to make room"
+    for i, run in enumerate(runs):
+        assert answers_of(run.succeed()) == right[i % 3], run.describe()
