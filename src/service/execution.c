@@ -175,7 +175,7 @@ static int run_on_device(struct svc_execution *x, struct sal_buffer **outputs, s
 		args[i] = x->args[i]->device;
 	x->start_ns = svc_now_ns();
 	atomic_store(&x->launching, true);
-	rc = server->ops->execute(x->program->loaded[x->lane], &run, err);
+	rc = server->ops->execute(x->program->loaded, &run, err);
 	atomic_store(&x->launching, false);
 	free(args);
 	return rc;
@@ -238,7 +238,7 @@ static bool is_all_there(const struct svc_execution *x)
 {
 	size_t i;
 
-	if (!x->program->loaded[x->lane])
+	if (!x->program->loaded || x->program->lane != x->lane)
 		return false;
 	for (i = 0; i < x->arg_count; i++)
 		if (x->args[i]->lane != x->lane || !svc_buffer_is_there(x->args[i]))

@@ -74,13 +74,10 @@ struct svc_program *svc_program_ref(struct svc_program *p)
 
 void svc_program_unref(struct svc_server *server, struct svc_program *p)
 {
-	uint32_t i;
-
 	if (!p || --p->refs > 0)
 		return;
-	for (i = 0; i < SAL_LANES_MAX; i++)
-		if (p->loaded[i])
-			server->ops->unload(p->loaded[i]);
+	if (p->loaded)
+		server->ops->unload(p->loaded);
 	drop_shared(server, p->shared);
 	free(p);
 }
@@ -88,14 +85,18 @@ void svc_program_unref(struct svc_server *server, struct svc_program *p)
 int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t lane,
 		     struct sal_err *err)
 {
-	struct sal_loaded *loaded = NULL;
+	struct sal_loaded *loaded = NULL, *before;
 	int rc;
 
-	if (p->loaded[lane])
+	if (p->loaded && p->lane == lane)
 		return SAL_OK;
 	rc = server->ops->load(server->lanes[lane].stream, p->shared->image->image, &loaded, err);
 	(void)pthread_mutex_lock(&server->lock);
-	p->loaded[lane] = loaded;
+	before = p->loaded;
+	p->loaded = loaded;
+	p->lane = lane;
 	(void)pthread_mutex_unlock(&server->lock);
+	if (before)
+		server->ops->unload(before);
 	return rc;
 }

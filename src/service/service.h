@@ -80,13 +80,15 @@ struct svc_shared_program {
 };
 
 /*
- * A session's own copy of one, loaded where it runs. Copies are not shared: a vendor's library may keep
- * things between runs of one (XLA:CPU keeps packed weights, by their address), and they are nobody else's.
+ * A session's own copy of one, loaded in the lane where it runs. Copies are not shared, and there is one at a
+ * time: a vendor's library may keep things between runs of one (XLA:CPU keeps packed weights, by their
+ * address), and these are nobody else's, and stale when the session has run elsewhere meanwhile.
  */
 struct svc_program {
 	uint32_t refs; /* the session's map, executions */
 	struct svc_shared_program *shared; /* owned reference */
-	struct sal_loaded *loaded[SAL_LANES_MAX]; /* owned; NULL until first run there */
+	struct sal_loaded *loaded; /* owned; NULL until its first run */
+	uint32_t lane; /* where it is loaded */
 	uint64_t mean_ns; /* learned; before its first run, what others have learned; 0: unknown */
 };
 
