@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * server - the main thread: the socket, the greeting, the death of clients, and the compile pool.
+ * server - the main thread: the socket, the greeting, the death of clients; start and stop.
  *
  * A connection is a client (its first bytes are a hello) or somebody with a question (a line of JSON). A
  * client's socket stays open as its death notice; all it ever says on it again is that it wants more shared
@@ -50,140 +50,6 @@ struct svc_client {
 	char bytes[LINE_MAX_BYTES]; /* what has come of the hello or the line */
 };
 
-/* --- jobs for the compile pool --------------------------------------------------------------------------- */
-
-static void job_free(struct svc_job *job)
-{
-	struct svc_session *s = job->session;
-
-	(void)pthread_mutex_lock(&s->server->lock);
-	s->job_count--;
-	s->job_bytes -= job->program_size + job->option_size;
-	(void)pthread_mutex_unlock(&s->server->lock);
-	sal_image_unref(job->image);
-	svc_session_unref(job->session);
-	free(job->program);
-	free(job->options);
-	free(job);
-}
-
-void svc_server_post(struct svc_server *server, struct svc_job *take_job)
-{
-	take_job->session->job_count++;
-	take_job->session->job_bytes += take_job->program_size + take_job->option_size;
-	TAILQ_INSERT_TAIL(&server->jobs, take_job, link);
-	(void)uv_async_send(&server->job_bell);
-}
-
-/* The session gets the program under the id it chose. */
-static void give_program(struct svc_job *job, struct sal_image *take_image)
-{
-	struct svc_session *s = job->session;
-	uint64_t fact_size = take_image->facts.size;
-	struct svc_program *p;
-
-	(void)pthread_mutex_lock(&s->server->lock);
-	if (s->dead) {
-		sal_image_unref(take_image);
-		(void)pthread_mutex_unlock(&s->server->lock);
-		return;
-	}
-	p = svc_program_create(s->server, take_image);
-	if (p && svc_idmap_add(&s->programs, job->id, p)) {
-		svc_recall_program(s, p->shared->image->key);
-		svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
-	} else {
-		svc_program_unref(s->server, p);
-		svc_outbox_reply(&s->outbox, job->request, SAL_INTERNAL,
-				 "salusd: the program cannot be kept", 0);
-	}
-	(void)pthread_mutex_unlock(&s->server->lock);
-}
-
-static void on_compiled(void *ctx, int code, const char *message, struct sal_image *image)
-{
-	struct svc_job *job = ctx;
-
-	TAILQ_REMOVE(&job->session->jobs, job, link);
-	if (code || !image)
-		svc_outbox_reply(&job->session->outbox, job->request,
-				 code ? abs(code) : SAL_INTERNAL, message, 0);
-	else
-		give_program(job, image);
-	job_free(job);
-}
-
-static void do_compile(struct svc_server *server, struct svc_job *job)
-{
-	struct sal_compile_source source = {
-		.format = { job->format, strlen(job->format) },
-		.program = { job->program, job->program_size },
-		.options = { job->options, job->option_size },
-	};
-	struct sal_err err = { 0 };
-
-	TAILQ_INSERT_TAIL(&job->session->jobs, job, link);
-	if (sal_compile_submit(server->pool, &source, on_compiled, job, &job->pending, &err) < 0)
-		on_compiled(job, err.code, err.text, NULL);
-}
-
-static void do_load(struct svc_server *server, struct svc_job *job)
-{
-	struct sal_err err = { 0 };
-	struct sal_image *image = NULL;
-
-	if (sal_image_open(server->pool, job->program, job->program_size, &image, &err) < 0 ||
-	    !image)
-		svc_outbox_reply(&job->session->outbox, job->request, err.code, err.text, 0);
-	else
-		give_program(job, image);
-	job_free(job);
-}
-
-static void do_seal(struct svc_server *server, struct svc_job *job)
-{
-	struct svc_session *s = job->session;
-	struct sal_err err = { 0 };
-	void *bytes = NULL;
-	size_t size = 0;
-
-	if (sal_image_seal(server->pool, job->image, &bytes, &size, &err) < 0) {
-		svc_outbox_reply(&s->outbox, job->request, err.code, err.text, 0);
-	} else {
-		void *into = job->into.size >= size && job->into.size > 0
-				     ? svc_session_place(s, &job->into)
-				     : NULL;
-
-		if (into)
-			memcpy(into, bytes, size);
-		svc_outbox_reply(&s->outbox, job->request, 0, NULL, size);
-	}
-	free(bytes);
-	job_free(job);
-}
-
-static void on_jobs(uv_async_t *bell)
-{
-	struct svc_server *server = bell->data;
-	struct svc_job *job;
-
-	for (;;) {
-		(void)pthread_mutex_lock(&server->lock);
-		job = TAILQ_FIRST(&server->jobs);
-		if (job)
-			TAILQ_REMOVE(&server->jobs, job, link);
-		(void)pthread_mutex_unlock(&server->lock);
-		if (!job)
-			return;
-		if (job->kind == SVC_JOB_COMPILE)
-			do_compile(server, job);
-		else if (job->kind == SVC_JOB_LOAD)
-			do_load(server, job);
-		else
-			do_seal(server, job);
-	}
-}
-
 /* --- connections ------------------------------------------------------------------------------------------ */
 
 static void on_client_closed(uv_handle_t *handle)
@@ -198,17 +64,11 @@ static void on_client_closed(uv_handle_t *handle)
 static void client_close(struct svc_client *c)
 {
 	struct svc_server *server = c->server;
-	struct svc_job *job;
 
 	LIST_REMOVE(c, link);
 	server->idle_since_ns = svc_now_ns();
 	if (c->session) {
-		while ((job = TAILQ_FIRST(&c->session->jobs))) {
-			TAILQ_REMOVE(&c->session->jobs, job, link);
-			if (job->pending)
-				sal_compile_cancel(job->pending);
-			job_free(job);
-		}
+		svc_jobs_cancel(c->session);
 		(void)pthread_mutex_lock(&server->lock);
 		c->session->socket = -1;
 		svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
@@ -618,7 +478,7 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	TAILQ_INIT(&server->jobs);
 	(void)uv_loop_init(&server->loop);
 	server->job_bell.data = server;
-	(void)uv_async_init(&server->loop, &server->job_bell, on_jobs);
+	(void)uv_async_init(&server->loop, &server->job_bell, svc_on_jobs);
 	rc = open_socket(server, err);
 	if (rc >= 0)
 		rc = open_device(server, err);
@@ -683,7 +543,7 @@ void svc_server_close(struct svc_server *server)
 		_exit(0);
 	}
 	svc_carrier_stop(server);
-	on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
+	svc_on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
 	if (server->pool)
 		sal_compile_pool_close(server->pool);
 	svc_worker_stop(server);

@@ -3,12 +3,13 @@
  * service - what the files of salusd share.
  *
  *     main.c      options, start, stop
- *     server.c    main thread: accept, hello, death of clients, compile jobs
+ *     server.c    main thread: accept, hello, death of clients
+ *     jobs.c      main thread: programs to be compiled, loaded, sealed
  *     admin*.c    main thread: answers to `salus ps` and its kind
  *     worker.c    worker thread: drains rings, sleeps
  *     turn.c      decisions of the engine carried out: accounts for what ended, starts what was granted
  *     carrier.c   carrier thread: what takes long and must hold nobody up (paging, moving, loading)
- *     intake.c    what each record of a client means
+ *     intake.c    what each record of a client means; transfer.c: those about arrays
  *     execution.c one iteration from its record to its end
  *     memory.c    what a session holds, and asking the engine for more
  *     buffer.c    device memory of a session
@@ -437,6 +438,9 @@ void svc_server_run(struct svc_server *server);
 void svc_server_close(struct svc_server *server);
 /* Hand a job to the main thread. Under server->lock. */
 void svc_server_post(struct svc_server *server, struct svc_job *take_job);
+/* Main thread: do what was posted; forget what the pool still has of a session's. */
+void svc_on_jobs(uv_async_t *bell);
+void svc_jobs_cancel(struct svc_session *s);
 /* One line of JSON for one line of JSON; to be freed. fd: the connection of who asks, for the log. */
 char *svc_admin_answer(struct svc_server *server, int fd, const char *line);
 
