@@ -189,7 +189,8 @@ struct PJRT_Client {
 	size_t memory_count;
 	PJRT_NamedValue *device_attributes, *topology_attributes; /* owned */
 	_Atomic int64_t live_bytes, peak_bytes, buffers; /* for memory_stats */
-	_Atomic uint64_t deleted_bytes; /* of buffers deleted since the daemon was last woken for it */
+	_Atomic uint64_t
+		deleted_bytes; /* of buffers deleted since the daemon was last woken for it */
 };
 
 struct PJRT_Buffer {

@@ -376,10 +376,9 @@ int main(void)
 		cmocka_unit_test(fetch),     cmocka_unit_test(unload),
 		cmocka_unit_test(upload),    cmocka_unit_test(download),
 		cmocka_unit_test(execute),   cmocka_unit_test(forget),
-		cmocka_unit_test(copy),
-		cmocka_unit_test(await_buffer),	     cmocka_unit_test(reply),
-		cmocka_unit_test(done),	     cmocka_unit_test(released),
-		cmocka_unit_test(pad),
+		cmocka_unit_test(copy),	     cmocka_unit_test(await_buffer),
+		cmocka_unit_test(reply),     cmocka_unit_test(done),
+		cmocka_unit_test(released),  cmocka_unit_test(pad),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
