@@ -20,31 +20,30 @@ static void trace(struct svc_server *server, const struct sal_record *r,
 	svc_trace_put(&server->trace, server->engine, r, core, s ? s->name : NULL, &span);
 }
 
-void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
-		     struct sal_iteration *it)
+static void on_grant(struct svc_server *server, struct svc_execution *x, uint32_t lane)
 {
-	struct svc_server *server = ctx;
-	struct svc_execution *x = it ? svc_execution_of(it) : NULL;
-	struct svc_session *s = core ? core->user : NULL;
+	x->lane = lane;
+	x->is_granted = true;
+	x->session->promised_bytes += x->iteration.grow_bytes;
+	TAILQ_INSERT_TAIL(&server->granted, x, granted);
+}
 
-	trace(server, r, core, it);
+static void on_refusal_of(struct svc_server *server, struct svc_execution *x,
+			  const struct sal_record *r)
+{
+	x->refusal = *r;
+	x->is_refused = true;
+	TAILQ_INSERT_TAIL(&server->refused, x, granted);
+}
+
+/* About a session as a whole. */
+static void on_session(struct svc_server *server, struct svc_session *s, const struct sal_record *r)
+{
 	switch (r->what) {
-	case SAL_GRANT:
-		x->lane = r->lane;
-		x->is_granted = true;
-		s->promised_bytes += it->grow_bytes;
-		TAILQ_INSERT_TAIL(&server->granted, x, granted);
-		break;
 	case SAL_REFUSE:
-		if (x) {
-			x->refusal = *r;
-			x->is_refused = true;
-			TAILQ_INSERT_TAIL(&server->refused, x, granted);
-		} else {
-			s->need_refused = true;
-			s->refusal = *r;
-			s->retry = true;
-		}
+		s->need_refused = true;
+		s->refusal = *r;
+		s->retry = true;
 		break;
 	case SAL_ADMIT:
 		s->retry = true;
@@ -55,19 +54,32 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 	case SAL_PAGE_IN:
 		svc_carrier_page_in(s);
 		break;
-	case SAL_WAKE_AT:
-		server->worker.wake_ns = r->value;
-		server->worker.look = true;
-		break;
-	case SAL_EJECT:
-		sal_log_error("policy", "ejected: %s; fifo has taken over",
-			      sal_reason_name(r->reason));
-		break;
 	default: /* events, and moves: buffers follow when they are used */
 		break;
 	}
-	if (s && s->held && s->retry)
+	if (s->held && s->retry)
 		server->worker.look = true;
+}
+
+void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
+		     struct sal_iteration *it)
+{
+	struct svc_server *server = ctx;
+
+	trace(server, r, core, it);
+	if (r->what == SAL_WAKE_AT) {
+		server->worker.wake_ns = r->value;
+		server->worker.look = true;
+	} else if (r->what == SAL_EJECT) {
+		sal_log_error("policy", "ejected: %s; fifo has taken over",
+			      sal_reason_name(r->reason));
+	} else if (it && r->what == SAL_GRANT) {
+		on_grant(server, svc_execution_of(it), r->lane);
+	} else if (it && r->what == SAL_REFUSE) {
+		on_refusal_of(server, svc_execution_of(it), r);
+	} else if (core) {
+		on_session(server, core->user, r);
+	}
 }
 
 /* Learn how long a program takes, for the engine's sake: this session's, and for those that come to have it. */

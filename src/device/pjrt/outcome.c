@@ -140,7 +140,7 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		outputs[i].rank = (uint32_t)shapes.args.dim_sizes[i];
 		outputs[i].dims = dims;
 		outputs[i].bytes = device_bytes(&outputs[i]);
-		if (dims) /* scalars alone have none */
+		if (outputs[i].rank > 0) /* scalars alone may come without an array */
 			dims += outputs[i].rank;
 	}
 	facts->outputs = outputs;
