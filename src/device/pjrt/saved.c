@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define ALIGNMENT 64
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define MAX_RANK 64
 #define PAGE UINT64_C(4096)
@@ -25,7 +24,8 @@ struct sal_saved {
 	int64_t minor_to_major[MAX_RANK];
 	bool row_major;
 	uint64_t size;
-	void *bytes; /* owned */
+	struct sal_device *device; /* borrowed */
+	struct vendor_block *block; /* owned: the bytes */
 };
 
 struct waiting {
@@ -42,18 +42,6 @@ static void on_copied(void *ctx, int code, const char *message)
 		(void)sal_err_set(w->err, code, "%s", message ? message : "");
 	w->code = code;
 	(void)sem_post(&w->done);
-}
-
-/* Large ones in large pages: touching small ones for the first time costs more than the copy. */
-static void *host_memory(uint64_t size)
-{
-	uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
-	uint64_t room = (size + unit) / unit * unit;
-	void *bytes = aligned_alloc((size_t)unit, (size_t)room);
-
-	if (bytes && unit == HUGE_PAGE)
-		(void)madvise(bytes, (size_t)room, MADV_HUGEPAGE);
-	return bytes;
 }
 
 static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
@@ -115,16 +103,18 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 
 	*out_saved = NULL;
 	if (saved)
-		saved->bytes = host_memory(b->host_bytes);
-	if (!saved || !saved->bytes) {
+		saved->block = sal_vendor_shelf_take(&b->stream->device->shelf, b->host_bytes);
+	if (!saved || !saved->block) {
 		free(saved);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
 	}
 	saved->size = b->host_bytes;
+	saved->device = b->stream->device;
 	(void)sem_init(&w.done, 0, 0);
 	rc = describe(b->stream->device, b->buffer, saved, err);
 	if (rc >= 0)
-		rc = sal_pjrt_download(b, saved->bytes, (size_t)saved->size, on_copied, &w, err);
+		rc = sal_pjrt_download(b, saved->block->bytes, (size_t)saved->size, on_copied, &w,
+				       err);
 	if (rc >= 0) {
 		while (sem_wait(&w.done) < 0)
 			;
@@ -175,7 +165,7 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
-		    .data = saved->bytes, .type = saved->type, .dims = saved->dims,
+		    .data = saved->block->bytes, .type = saved->type, .dims = saved->dims,
 		    .num_dims = saved->rank, .device = s->chip, .memory = s->memory,
 		    .host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy);
 
@@ -228,7 +218,7 @@ static void fill(void *bytes, size_t size, void *saved)
 
 	if (to > from && to - from >= HUGE_PAGE)
 		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
-	memcpy(bytes, ((struct sal_saved *)saved)->bytes, size);
+	memcpy(bytes, ((struct sal_saved *)saved)->block->bytes, size);
 }
 
 int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err)
@@ -241,13 +231,13 @@ int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct s
 
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved)
 {
-	return (struct sal_text){ saved->bytes, (size_t)saved->size };
+	return (struct sal_text){ saved->block->bytes, (size_t)saved->size };
 }
 
 void sal_pjrt_free_saved(struct sal_saved *saved)
 {
 	if (!saved)
 		return;
-	free(saved->bytes);
+	sal_vendor_shelf_put(&saved->device->shelf, saved->block);
 	free(saved);
 }

@@ -110,6 +110,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	if (!d)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a device");
 	pthread_mutex_init(&d->lock, NULL);
+	sal_vendor_shelf_init(&d->shelf);
 	d->counts_devices = true;
 	rc = sal_vendor_load(d, cfg->plugin_path, err);
 	if (rc < 0)
@@ -134,6 +135,7 @@ static void pjrt_close(struct sal_device *d)
 		return;
 	stream_destroy(d->first);
 	sal_vendor_bag_empty(&d->bag);
+	sal_vendor_shelf_fini(&d->shelf);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }

@@ -26,6 +26,7 @@
 #include "device/device.h"
 #include "device/pjrt/bag.h"
 #include "device/pjrt/layouts.h"
+#include "device/pjrt/shelf.h"
 
 #define VENDOR_TAIL 128
 
@@ -37,6 +38,7 @@ struct sal_device {
 	struct sal_stream *first; /* owned */
 	struct sal_device_facts facts; /* points into first's client and bag */
 	struct vendor_bag bag; /* owned */
+	struct vendor_shelf shelf; /* owned */
 	pthread_mutex_t lock;
 	bool spare; /* first is not in use */
 };
