@@ -2,9 +2,10 @@
 /* Paging: what a buffer held, in host memory. */
 #include "device/fake/impl.h"
 
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "device/wait.h"
 
 struct sal_saved {
 	int32_t type;
@@ -12,25 +13,8 @@ struct sal_saved {
 	unsigned char bytes[];
 };
 
-struct waiting {
-	sem_t done;
-	int code;
-	struct sal_err *err; /* borrowed */
-};
-
-static void on_copied(void *ctx, int code, const char *message)
-{
-	struct waiting *w = ctx;
-
-	if (code)
-		(void)sal_err_set(w->err, code, "%s", message);
-	w->code = code;
-	(void)sem_post(&w->done);
-}
-
 int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
-	struct waiting w = { .err = err };
 	struct sal_saved *saved;
 	int rc;
 
@@ -42,14 +26,7 @@ int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
 	saved->type = b->cell->type;
 	saved->size = b->cell->size;
-	(void)sem_init(&w.done, 0, 0);
-	rc = sal_fake_download(b, saved->bytes, saved->size, on_copied, &w, err);
-	if (rc >= 0) {
-		while (sem_wait(&w.done) < 0)
-			;
-		rc = -w.code;
-	}
-	(void)sem_destroy(&w.done);
+	rc = sal_download_and_wait(&sal_device_fake, b, saved->bytes, saved->size, err);
 	if (rc < 0) {
 		free(saved);
 		return rc;

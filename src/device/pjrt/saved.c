@@ -8,10 +8,11 @@
  */
 #include "device/pjrt/vendor.h"
 
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "device/wait.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define MAX_RANK 64
@@ -27,22 +28,6 @@ struct sal_saved {
 	struct sal_device *device; /* borrowed */
 	struct vendor_block *block; /* owned: the bytes */
 };
-
-struct waiting {
-	sem_t done;
-	int code;
-	struct sal_err *err; /* borrowed */
-};
-
-static void on_copied(void *ctx, int code, const char *message)
-{
-	struct waiting *w = ctx;
-
-	if (code)
-		(void)sal_err_set(w->err, code, "%s", message ? message : "");
-	w->code = code;
-	(void)sem_post(&w->done);
-}
 
 static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
 			  struct sal_err *err)
@@ -98,7 +83,6 @@ static int describe(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
 	struct sal_saved *saved = calloc(1, sizeof(*saved));
-	struct waiting w = { .err = err };
 	int rc;
 
 	*out_saved = NULL;
@@ -110,17 +94,10 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	}
 	saved->size = b->host_bytes;
 	saved->device = b->stream->device;
-	(void)sem_init(&w.done, 0, 0);
 	rc = describe(b->stream->device, b->buffer, saved, err);
 	if (rc >= 0)
-		rc = sal_pjrt_download(b, saved->block->bytes, (size_t)saved->size, on_copied, &w,
-				       err);
-	if (rc >= 0) {
-		while (sem_wait(&w.done) < 0)
-			;
-		rc = -w.code;
-	}
-	(void)sem_destroy(&w.done);
+		rc = sal_download_and_wait(&sal_device_pjrt, b, saved->block->bytes,
+					   (size_t)saved->size, err);
 	if (rc < 0) {
 		sal_pjrt_free_saved(saved);
 		return rc;
