@@ -154,8 +154,8 @@ bool svc_turn(struct svc_server *server)
 		again = start_granted(server) || ended;
 		while ((x = ended)) { /* the device has work again: time to tell clients */
 			ended = x->next_done;
+			svc_execution_tell(x); /* that it ended, before what it gave */
 			svc_execution_serve(x);
-			svc_execution_tell(x);
 			svc_execution_free(x);
 		}
 		any |= again;
