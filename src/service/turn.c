@@ -184,7 +184,8 @@ void svc_turn_done(struct svc_execution *x)
 		(void)svc_turn(server); /* x is gone */
 		wake = server->worker.look;
 		if (server->running == 0) { /* a pause begins: will it be a short one? */
-			server->worker.idle_from_ns = 0;
+			server->worker.idle_from_ns = svc_now_ns();
+			server->worker.device_idle = true;
 			wake |= svc_worker_would_poll(&server->worker);
 		}
 		(void)pthread_mutex_unlock(&server->lock);
