@@ -135,8 +135,6 @@ const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const
 {
 	const struct svc_profile *profile;
 
-	if (programs->count == 0)
-		return NULL;
 	TAILQ_FOREACH(profile, &p->list, link)
 		if (strcmp(profile->name, name) == 0 && has_keys(&profile->programs, programs))
 			return profile;

@@ -63,7 +63,7 @@ void svc_profiles_close(struct svc_profiles *p);
 /* NULL for lack of memory. */
 struct svc_profiles *svc_profiles_copy(const struct svc_profiles *p);
 
-/* The latest run of that name that had all of these programs; NULL: none, or no programs yet. */
+/* The latest run of that name that had all of these programs, if any; NULL: none. */
 const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const char *name,
 					     const struct svc_program_keys *programs);
 

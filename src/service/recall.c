@@ -73,13 +73,6 @@ void svc_recall_close(struct svc_server *server)
 
 /* --- sessions --------------------------------------------------------------------------------------- */
 
-void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello)
-{
-	s->recollection.persist_told = hello->persist_bytes > 0;
-	s->recollection.ephem_told = hello->ephem_bytes > 0;
-	s->recollection.total_told = hello->total_ns > 0;
-}
-
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -110,6 +103,21 @@ static void fill_in(const struct svc_session *s, const struct svc_profile *profi
 		job->total_ns = profile ? profile->total_ns : 0;
 }
 
+void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, struct sal_job *job)
+{
+	struct svc_recollection *r = &s->recollection;
+	const struct svc_profile *profile;
+
+	r->persist_told = hello->persist_bytes > 0;
+	r->ephem_told = hello->ephem_bytes > 0;
+	r->total_told = hello->total_ns > 0;
+	if (!s->server->recall.profiles)
+		return;
+	profile = svc_profiles_match(s->server->recall.profiles, s->name, &r->programs);
+	s->remembered = profile != NULL;
+	fill_in(s, profile, job);
+}
+
 static bool is_same_job(const struct sal_job *a, const struct sal_job *b)
 {
 	return a->declared.persist_bytes == b->declared.persist_bytes &&
@@ -128,7 +136,7 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 	if (!profile && !s->remembered)
 		return;
 	fill_in(s, profile, &job);
-	if (!s->remembered && profile)
+	if (profile && s->recollection.programs.count == 1)
 		sal_log_info("profile",
 			     "recognised id=%" PRIu64 " name=%s persist_bytes=%" PRIu64
 			     " ephem_bytes=%" PRIu64 " total_s=%.3f",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recall - what salusd remembers of jobs, put to use: a session is recognised by its programs and the engine
- * is told what it will need; when it ends, what it needed is remembered.
+ * recall - what salusd remembers of jobs, put to use: a session is expected to be what had its name last, then
+ * recognised by its programs, and the engine is told what it will need; when it ends, what it needed is remembered.
  *
  * Threads: sessions are looked at under server->lock; files are written by the main thread without it, a
  * moment after the last change and when the daemon ends.
@@ -17,6 +17,7 @@
 #include "service/profile.h"
 
 struct sal_hello;
+struct sal_job;
 struct svc_server;
 struct svc_session;
 
@@ -42,8 +43,11 @@ void svc_recall_close(struct svc_server *server);
 /* Main thread, without server->lock. */
 void svc_recall_save(struct svc_server *server);
 
-/* The session begins. */
-void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello);
+/*
+ * The session begins, and the engine is about to be told of it: what the user did not say of the job is expected to
+ * be as in the latest run of that name, until its programs say otherwise. Under server->lock.
+ */
+void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, struct sal_job *job);
 /* It got a program. Under server->lock. */
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
 /* It ends; the engine still knows it. Under server->lock. */

@@ -135,6 +135,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 	int rc;
 
 	(void)pthread_mutex_lock(&server->lock);
+	svc_recall_begin(s, hello, &job);
 	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
 	if (rc >= 0) {
 		s->id = s->core->id;
@@ -178,7 +179,6 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
 	copy_name(s->name, hello->name);
-	svc_recall_begin(s, hello);
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);
 	svc_idmap_init(&s->programs);

@@ -19,6 +19,22 @@ while time.monotonic() < end:
 print("computed", flush=True)
 sys.stdin.readline()
 """
+# Uploads before it compiles anything; then it holds eight times as much.
+UPLOADER = """
+import sys, time
+import numpy as np
+import jax
+
+x = jax.device_put(np.full((700, 700), 0.01, np.float32)).block_until_ready()
+print("uploaded", flush=True)
+sys.stdin.readline()
+step = jax.jit(lambda x: jax.numpy.tanh(x @ x) * 0.5)
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end:
+    held = [step(x).block_until_ready() for _ in range(7)]
+print("computed", flush=True)
+sys.stdin.readline()
+"""
 STATE_BYTES = 700 * 700 * 4
 ENOUGH_S = 1  # to be remembered
 NAMED = {"SALUS_JOB_NAME": "steps"}
@@ -78,6 +94,34 @@ def test_the_second_run_is_known(start_daemon, client_of, job, tmp_path, kept, w
     assert other["total_s"] == 0
     daemon.stop()
     assert kept() == {"steps": profile}, "runs of one iteration are not remembered"
+
+
+def test_expected_by_its_name_before_it_compiles(start_daemon, client_of, job, tmp_path, kept, wait):
+    """The second run has its size and length from the start, unless its programs are others."""
+    uploader = tmp_path / "uploader.py"
+    uploader.write_text(UPLOADER)
+    daemon = start_daemon("--cache", tmp_path / "cache")
+    client = client_of(daemon)
+
+    def uploaded():
+        run = client.start(uploader, ENOUGH_S, env=NAMED)
+        run.wait_for("uploaded")
+        session, = daemon.sessions()
+        run.say("go on")
+        run.wait_for("computed")
+        run.say("go on")
+        run.succeed()
+        return session
+
+    first = uploaded()
+    assert first["total_s"] == 0 and first["held_bytes"] < 4 * STATE_BYTES
+    wait(kept, 10, "the profile to be saved")
+    profile = kept()["steps"]
+    assert profile["persist_bytes"] >= 8 * STATE_BYTES
+    second = uploaded()
+    assert second["held_bytes"] >= profile["persist_bytes"]
+    assert second["total_s"] == pytest.approx(profile["total_ns"] / 1e9)
+    assert look(daemon, client, job, 0)["total_s"] == 0, "another script of that name"
 
 
 def test_saved_when_the_daemon_ends(start_daemon, client_of, job, tmp_path, kept):

@@ -66,7 +66,7 @@ static void open_session(struct svc_session *s, const struct sal_hello *hello)
 	memset(s, 0, sizeof(*s));
 	s->server = &server;
 	(void)snprintf(s->name, sizeof(s->name), "mlp");
-	svc_recall_begin(s, hello);
+	svc_recall_begin(s, hello, &job);
 	assert_int_equal(sal_engine_open(server.engine, 0, &job, s, &s->core, NULL), SAL_OK);
 }
 
@@ -84,15 +84,15 @@ static void close_session(struct svc_session *s)
 	sal_engine_close(server.engine, 0, s->core);
 }
 
-/* A run with programs a and b. */
-static void run_once(uint64_t persist_bytes, uint64_t ephem_bytes, uint64_t iterations,
-		     uint64_t total_ns)
+/* A run with these programs. */
+static void run_once(const char *letters, uint64_t persist_bytes, uint64_t ephem_bytes,
+		     uint64_t iterations, uint64_t total_ns)
 {
 	struct svc_session s;
 
 	open_session(&s, &(struct sal_hello){ 0 });
-	give(&s, 'a');
-	give(&s, 'b');
+	while (*letters)
+		give(&s, *letters++);
 	s.peak_bytes = persist_bytes;
 	s.temp_bytes = ephem_bytes;
 	s.core->done_iterations = iterations;
@@ -115,16 +115,33 @@ static void test_the_second_run_is_known(void **state)
 	struct svc_session s;
 
 	(void)state;
-	run_once(300, 50, 20, SECOND);
+	run_once("ab", 300, 50, 20, SECOND);
 	assert_true(server.recall.changed);
 	open_session(&s, &(struct sal_hello){ 0 });
-	assert_false(s.remembered);
-	give(&s, 'b');
 	assert_true(s.remembered);
 	assert_job(&s, 300, 50, SECOND);
+	give(&s, 'b');
 	give(&s, 'a');
+	assert_true(s.remembered);
 	assert_job(&s, 300, 50, SECOND);
-	assert_int_equal(wakes, 1); /* the engine was told once */
+	assert_int_equal(wakes, 0); /* the engine was told once */
+	close_session(&s);
+}
+
+static void test_programs_tell_which_job_of_that_name(void **state)
+{
+	struct svc_session s;
+
+	(void)state;
+	run_once("ab", 300, 50, 20, SECOND);
+	run_once("cd", 200, 20, 20, 3 * SECOND);
+	open_session(&s, &(struct sal_hello){ 0 });
+	assert_job(&s, 200, 20, 3 * SECOND); /* the latest */
+	wakes = 0;
+	give(&s, 'a');
+	assert_true(s.remembered);
+	assert_job(&s, 300, 50, SECOND);
+	assert_int_equal(wakes, 1);
 	close_session(&s);
 }
 
@@ -133,7 +150,7 @@ static void test_an_unknown_program_makes_it_unknown_again(void **state)
 	struct svc_session s;
 
 	(void)state;
-	run_once(300, 50, 20, SECOND);
+	run_once("ab", 300, 50, 20, SECOND);
 	open_session(&s, &(struct sal_hello){ .total_ns = 5 });
 	give(&s, 'a');
 	assert_job(&s, 300, 50, 5);
@@ -148,7 +165,7 @@ static void test_what_the_user_declared_wins(void **state)
 	struct svc_session s;
 
 	(void)state;
-	run_once(300, 50, 20, SECOND);
+	run_once("ab", 300, 50, 20, SECOND);
 	open_session(&s, &(struct sal_hello){ .persist_bytes = 10 });
 	give(&s, 'a');
 	assert_job(&s, 10, 50, SECOND);
@@ -164,7 +181,7 @@ static void test_never_more_than_the_device_has(void **state)
 	struct svc_session s;
 
 	(void)state;
-	run_once(5000, 200, 20, SECOND);
+	run_once("ab", 5000, 200, 20, SECOND);
 	open_session(&s, &(struct sal_hello){ 0 });
 	give(&s, 'a');
 	assert_job(&s, CAPACITY - 200, 200, SECOND);
@@ -173,7 +190,7 @@ static void test_never_more_than_the_device_has(void **state)
 	give(&s, 'a');
 	assert_job(&s, 900, 100, SECOND);
 	close_session(&s);
-	run_once(5000, 3000, 20, SECOND);
+	run_once("ab", 5000, 3000, 20, SECOND);
 	open_session(&s, &(struct sal_hello){ 0 });
 	give(&s, 'a');
 	assert_job(&s, 0, CAPACITY, SECOND);
@@ -185,10 +202,11 @@ static void test_a_run_too_short_is_not_remembered(void **state)
 	struct svc_session s;
 
 	(void)state;
-	run_once(300, 50, 9, SECOND);
-	run_once(300, 50, 20, SECOND / 10 - 1);
+	run_once("ab", 300, 50, 9, SECOND);
+	run_once("ab", 300, 50, 20, SECOND / 10 - 1);
 	assert_false(server.recall.changed);
 	open_session(&s, &(struct sal_hello){ 0 });
+	assert_false(s.remembered);
 	give(&s, 'a');
 	assert_false(s.remembered);
 	close_session(&s);
@@ -198,7 +216,7 @@ static void test_nothing_is_remembered_if_not_wanted(void **state)
 {
 	(void)state;
 	svc_recall_close(&server);
-	run_once(300, 50, 20, SECOND);
+	run_once("ab", 300, 50, 20, SECOND);
 	assert_false(server.recall.changed);
 	svc_recall_save(&server);
 }
@@ -209,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(test_the_second_run_is_known),
+		CASE(test_programs_tell_which_job_of_that_name),
 		CASE(test_an_unknown_program_makes_it_unknown_again),
 		CASE(test_what_the_user_declared_wins),
 		CASE(test_never_more_than_the_device_has),
