@@ -57,6 +57,22 @@ size_t cli_screen_cells(const char *text)
 	return width;
 }
 
+size_t cli_screen_fit(const char *text, size_t cells)
+{
+	const char *at = text;
+
+	while (*at) {
+		int w;
+		size_t bytes = next_char(at, &w), width = w < 0 ? 1 : (size_t)w;
+
+		if (width > cells)
+			break;
+		cells -= width;
+		at += bytes;
+	}
+	return (size_t)(at - text);
+}
+
 char *cli_screen_text(const char *text, size_t cells_max)
 {
 	bool cut = cells_max > 3 && cli_screen_cells(text) > cells_max;

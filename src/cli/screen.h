@@ -20,4 +20,7 @@ char *cli_screen_text(const char *text, size_t cells_max);
 /* How many cells a text takes. */
 size_t cli_screen_cells(const char *text);
 
+/* How many bytes of it fit into so many cells. */
+size_t cli_screen_fit(const char *text, size_t cells);
+
 #endif

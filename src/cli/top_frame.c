@@ -12,6 +12,7 @@
 #include "cli/top.h"
 
 #define BUSY_CELLS 16
+#define MAP_CELLS_LEAST 8
 #define WIDTH_LEAST 40
 #define HEIGHT_LEAST 8
 #define NAME_CELLS_MAX 32
@@ -64,13 +65,13 @@ static void draw_busy(const struct cli_top *top, struct cli_canvas *c, struct cl
 		cli_row_add(row, "] %3.0f%% ", share * 100);
 }
 
-/* "memory [map] 2.1GiB P + 512MiB E of 8GiB", as wide as the rest of the row. */
+/* "memory [map] 2.1GiB P + 512MiB E of 8GiB", as wide as the rest of the row, or on one of its own. */
 static void draw_memory(const struct cli_top *top, struct cli_canvas *c, struct cli_row *row)
 {
 	const json_t *device = json_object_get(top->reply, "device");
 	char texts[3][SAL_UNITS_TEXT], numbers[3 * SAL_UNITS_TEXT + 16];
 	struct cli_map map;
-	size_t i, taken;
+	size_t i, taken, busy = BUSY_CELLS + strlen("busy [] 100%   ");
 
 	(void)snprintf(numbers, sizeof(numbers), "] %s P + %s E of %s",
 		       cli_number_text(cli_json_number(device, "persist_bytes"), CLI_BYTES,
@@ -79,9 +80,15 @@ static void draw_memory(const struct cli_top *top, struct cli_canvas *c, struct 
 				       texts[1], SAL_UNITS_TEXT),
 		       cli_number_text(cli_json_number(device, "capacity_bytes"), CLI_BYTES,
 				       texts[2], SAL_UNITS_TEXT));
-	taken = BUSY_CELLS + strlen("busy [] 100%   memory [") + strlen(numbers);
+	taken = strlen("memory [") + strlen(numbers);
+	if (c->width < busy + taken + MAP_CELLS_LEAST) {
+		row = cli_canvas_row(c, CLI_LOOK_PLAIN);
+	} else {
+		taken += busy;
+		cli_row_add(row, "  ");
+	}
 	cli_map_make(&map, top->reply, c->width > taken ? c->width - taken : 0);
-	cli_row_add(row, "  memory [");
+	cli_row_add(row, "memory [");
 	for (i = 0; i < map.cells; i++)
 		cli_row_add(row, "%s", cli_map_glyph(map.part[i], c->is_utf8));
 	cli_row_add(row, "%s", numbers);

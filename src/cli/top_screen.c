@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "cli/screen.h"
 #include "cli/top.h"
 
 #define ESCAPE_MS 25
@@ -113,7 +114,7 @@ void cli_terminal_show(struct cli_terminal *t, const struct cli_canvas *canvas)
 
 		(void)move((int)i, 0);
 		(void)attrset(attributes);
-		(void)addnstr(row->text, (int)row->used);
+		(void)addnstr(row->text, (int)cli_screen_fit(row->text, canvas->width));
 		if (row->look == CLI_LOOK_HEAD || row->look == CLI_LOOK_CHOSEN)
 			(void)mvchgat((int)i, 0, -1, attributes, 0, NULL);
 	}

@@ -141,6 +141,18 @@ def test_it_shows_the_jobs_and_leaves(stage, top, columns, rows):
     assert t.end() == 0
 
 
+@pytest.mark.parametrize("columns", [60, 45])
+def test_a_narrow_terminal(stage, top, columns):
+    """Memory gets a row of its own, and no row runs into the next."""
+    stage.job("worker", ms=5)
+    t = top(columns=columns)
+    t.until(lambda t: re.search(r"worker +(running|ready)", t.text()))
+    lines = t.lines()
+    assert re.fullmatch(r"busy \[.{16}\] +\S+ *", lines[1])
+    assert re.match(r"memory \[.*\] \S+ P \+ \S+ E of 1GiB", lines[2])
+    assert lines[3].startswith("lane 0") and lines[-1].startswith("q quit") and lines[-3].strip() == ""
+
+
 def test_jobs_come_and_go(stage, top):
     t = top()
     t.until("no jobs")
