@@ -154,6 +154,18 @@ int cli_ask(json_t *take_request, json_t **out_reply)
 	return rc == CLI_OK ? CLI_OK : cli_fail((enum cli_exit)rc, &err);
 }
 
+int cli_ask_and_show(json_t *take_request, bool json, cli_show_fn *show, const void *ctx)
+{
+	json_t *reply;
+	int rc = cli_ask(take_request, &reply);
+
+	if (rc != CLI_OK)
+		return rc;
+	rc = json ? cli_json_print(reply) : show(reply, ctx);
+	json_decref(reply);
+	return rc;
+}
+
 /* --socket is SALUS_SOCKET for one call. */
 static int take_socket(const struct cli_command *command, const char *path)
 {

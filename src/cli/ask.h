@@ -20,7 +20,13 @@ struct cli_command;
  */
 int cli_ask(json_t *take_request, json_t **out_reply);
 
-/* The same, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
+/* Shows an answer on stdout; returns an exit code. */
+typedef int cli_show_fn(const json_t *reply, const void *ctx);
+
+/* Asks and shows the answer, or prints it as it is if `json`. Returns an exit code. */
+int cli_ask_and_show(json_t *take_request, bool json, cli_show_fn *show, const void *ctx);
+
+/* Asks, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
 int cli_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd);
 
 /* The same without a word: what there is to say is in err. */

@@ -8,12 +8,13 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 
-static int print_ping(const json_t *reply)
+static int show_ping(const json_t *reply, const void *unused)
 {
 	double uptime_s = json_number_value(json_object_get(reply, "uptime_s"));
 	const char *log = cli_json_text(reply, "log");
 	char up[SAL_UNITS_TEXT];
 
+	(void)unused;
 	(void)printf("salusd %s: pid %lld, platform %s, policy %s, up %s\n",
 		     cli_json_text(reply, "version"),
 		     (long long)json_integer_value(json_object_get(reply, "pid")),
@@ -26,17 +27,12 @@ static int print_ping(const json_t *reply)
 
 static int run_ping(int argc, char **argv)
 {
-	json_t *reply;
 	bool json;
 	int rc = cli_parse_json_flag(&cli_cmd_ping, argc, argv, &json);
 
-	if (rc == CLI_OK)
-		rc = cli_ask(json_pack("{s:s}", "op", "ping"), &reply);
 	if (rc != CLI_OK)
 		return rc;
-	rc = json ? cli_json_print(reply) : print_ping(reply);
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(json_pack("{s:s}", "op", "ping"), json, show_ping, NULL);
 }
 
 const struct cli_command cli_cmd_ping = {

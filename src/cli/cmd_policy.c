@@ -63,8 +63,10 @@ static void print_list(const json_t *reply)
 	}
 }
 
-static void print_policy(const json_t *reply, bool changed)
+static int show_policy(const json_t *reply, const void *ctx)
 {
+	const struct request *q = ctx;
+	bool changed = q->words.count > 0 || q->lanes;
 	double limit = cli_json_number(reply, "lane_limit");
 
 	if (!changed)
@@ -72,12 +74,13 @@ static void print_policy(const json_t *reply, bool changed)
 	(void)printf("%s%s, at most %.0f lane%s%s\n", changed ? "" : "\n",
 		     cli_json_text(reply, "policy"), limit, limit == 1 ? "" : "s",
 		     cli_json_number(reply, "lanes") == 0 ? " (as the policy wants)" : "");
+	return cli_flush();
 }
 
 static int run_policy(int argc, char **argv)
 {
 	struct request q = { 0 };
-	json_t *request, *reply;
+	json_t *request;
 	int rc = parse(&q, &argc, argv);
 
 	if (rc == CLI_OK)
@@ -94,17 +97,7 @@ static int run_policy(int argc, char **argv)
 		json_decref(request);
 		return rc;
 	}
-	rc = cli_ask(request, &reply);
-	if (rc != CLI_OK)
-		return rc;
-	if (q.words.json) {
-		rc = cli_json_print(reply);
-	} else {
-		print_policy(reply, q.words.count > 0 || q.lanes);
-		rc = cli_flush();
-	}
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(request, q.words.json, show_policy, &q);
 }
 
 const struct cli_command cli_cmd_policy = {

@@ -42,10 +42,11 @@ static void print_summary(const json_t *reply)
 	(void)printf("\n");
 }
 
-static int print_ps(const json_t *reply)
+static int show_ps(const json_t *reply, const void *unused)
 {
 	const json_t *sessions = json_object_get(reply, "sessions");
 
+	(void)unused;
 	if (json_array_size(sessions) == 0)
 		(void)printf("no sessions; `salus run -- CMD` starts a job\n");
 	else if (cli_print_fields(fields, FIELDS, sessions) != CLI_OK)
@@ -56,17 +57,12 @@ static int print_ps(const json_t *reply)
 
 static int run_ps(int argc, char **argv)
 {
-	json_t *reply;
 	bool json;
 	int rc = cli_parse_json_flag(&cli_cmd_ps, argc, argv, &json);
 
-	if (rc == CLI_OK)
-		rc = cli_ask(json_pack("{s:s}", "op", "ps"), &reply);
 	if (rc != CLI_OK)
 		return rc;
-	rc = json ? cli_json_print(reply) : print_ps(reply);
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(json_pack("{s:s}", "op", "ps"), json, show_ps, NULL);
 }
 
 const struct cli_command cli_cmd_ps = {

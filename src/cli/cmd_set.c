@@ -93,12 +93,13 @@ static int add_wish(json_t *request, const char *word)
 	return CLI_OK;
 }
 
-static void print_job(const json_t *reply)
+static int show_job(const json_t *reply, const void *unused)
 {
 	uint64_t limit = cli_json_count(reply, "limit_bytes");
 	double total_s = cli_json_number(reply, "total_s");
 	char memory[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], line[400];
 
+	(void)unused;
 	(void)snprintf(line, sizeof(line),
 		       "%.128s (id %.0f): weight %.4g, priority %.0f, memory %s, time %s, %s",
 		       cli_json_text(reply, "name"), cli_json_number(reply, "id"),
@@ -109,12 +110,13 @@ static void print_job(const json_t *reply)
 			       : "unknown",
 		       cli_json_text(reply, "kind"));
 	cli_print_text(line);
+	return cli_flush();
 }
 
 static int run_set(int argc, char **argv)
 {
 	struct cli_words words;
-	json_t *request, *reply;
+	json_t *request;
 	int i, rc = cli_parse_words(&cli_cmd_set, argc, argv, &words);
 
 	if (rc == CLI_OK && words.count < 2)
@@ -128,17 +130,7 @@ static int run_set(int argc, char **argv)
 		json_decref(request);
 		return rc;
 	}
-	rc = cli_ask(request, &reply);
-	if (rc != CLI_OK)
-		return rc;
-	if (words.json) {
-		rc = cli_json_print(reply);
-	} else {
-		print_job(reply);
-		rc = cli_flush();
-	}
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(request, words.json, show_job, NULL);
 }
 
 const struct cli_command cli_cmd_set = {

@@ -8,8 +8,9 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 
-static void print_outcome(const json_t *reply, const char *done)
+static int show_outcome(const json_t *reply, const void *ctx)
 {
+	const char *done = ctx;
 	const char *rest = "";
 	char line[300];
 
@@ -18,29 +19,20 @@ static void print_outcome(const json_t *reply, const char *done)
 	(void)snprintf(line, sizeof(line), "%s %.128s (id %.0f)%s", done,
 		       cli_json_text(reply, "name"), cli_json_number(reply, "id"), rest);
 	cli_print_text(line);
+	return cli_flush();
 }
 
 static int steer(const struct cli_command *command, const char *done, int argc, char **argv)
 {
 	struct cli_words words;
-	json_t *reply;
 	int rc = cli_parse_words(command, argc, argv, &words);
 
 	if (rc == CLI_OK)
 		rc = cli_expect_words(command, &words, 1, 1);
-	if (rc == CLI_OK)
-		rc = cli_ask(json_pack("{s:s, s:s}", "op", command->name, "job", words.at[0]),
-			     &reply);
 	if (rc != CLI_OK)
 		return rc;
-	if (words.json) {
-		rc = cli_json_print(reply);
-	} else {
-		print_outcome(reply, done);
-		rc = cli_flush();
-	}
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(json_pack("{s:s, s:s}", "op", command->name, "job", words.at[0]),
+				words.json, show_outcome, done);
 }
 
 static int run_pause(int argc, char **argv)

@@ -5,26 +5,24 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 
+static int show_text(const json_t *reply, const void *unused)
+{
+	(void)unused;
+	cli_print_text(cli_json_text(reply, "text"));
+	return cli_flush();
+}
+
 static int run_why(int argc, char **argv)
 {
 	struct cli_words words;
-	json_t *reply;
 	int rc = cli_parse_words(&cli_cmd_why, argc, argv, &words);
 
 	if (rc == CLI_OK)
 		rc = cli_expect_words(&cli_cmd_why, &words, 1, 1);
-	if (rc == CLI_OK)
-		rc = cli_ask(json_pack("{s:s, s:s}", "op", "why", "job", words.at[0]), &reply);
 	if (rc != CLI_OK)
 		return rc;
-	if (words.json) {
-		rc = cli_json_print(reply);
-	} else {
-		cli_print_text(cli_json_text(reply, "text"));
-		rc = cli_flush();
-	}
-	json_decref(reply);
-	return rc;
+	return cli_ask_and_show(json_pack("{s:s, s:s}", "op", "why", "job", words.at[0]),
+				words.json, show_text, NULL);
 }
 
 const struct cli_command cli_cmd_why = {

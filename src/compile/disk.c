@@ -14,6 +14,7 @@
 
 #include <sodium.h>
 
+#include "base/io.h"
 #include "compile/image.h"
 #include "compile/secret.h"
 
@@ -110,23 +111,6 @@ void sal_disk_close(struct sal_disk *disk)
 
 /* --- read ------------------------------------------------------------------------------------- */
 
-static bool read_all(int fd, void *to, size_t size)
-{
-	char *at = to;
-
-	while (size > 0) {
-		ssize_t n = read(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 /* -SAL_DATA_LOSS and the like: this file will never be of use. */
 static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out_image)
 {
@@ -137,13 +121,13 @@ static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out
 
 	if (fstat(fd, &st) != 0)
 		return -SAL_UNAVAILABLE;
-	if (!S_ISREG(st.st_mode) || !read_all(fd, head, sizeof(head)))
+	if (!S_ISREG(st.st_mode) || !sal_read_all(fd, head, sizeof(head)))
 		return -SAL_DATA_LOSS;
 	rc = sal_seal_begin(head, (uint64_t)st.st_size, out_image, NULL);
 	if (rc < 0)
 		return rc;
-	if (!read_all(fd, sal_image_room(*out_image), sal_image_bytes(*out_image)) ||
-	    !read_all(fd, mac, sizeof(mac)))
+	if (!sal_read_all(fd, sal_image_room(*out_image), sal_image_bytes(*out_image)) ||
+	    !sal_read_all(fd, mac, sizeof(mac)))
 		return -SAL_DATA_LOSS;
 	return sal_seal_check(&disk->seal, *out_image, head, mac, NULL);
 }
@@ -267,32 +251,15 @@ static void trim(const struct sal_disk *disk, const char *newcomer)
 
 /* --- write -------------------------------------------------------------------------------------- */
 
-static bool write_all(int fd, const void *from, size_t size)
-{
-	const char *at = from;
-
-	while (size > 0) {
-		ssize_t n = write(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static bool write_file(const struct sal_disk *disk, int fd, struct sal_image *image)
 {
 	uint8_t head[SAL_SEAL_HEAD_BYTES];
 	uint8_t mac[SAL_SEAL_MAC_BYTES];
 
 	sal_seal_make(&disk->seal, image, head, mac);
-	return write_all(fd, head, sizeof(head)) &&
-	       write_all(fd, sal_image_room(image), sal_image_bytes(image)) &&
-	       write_all(fd, mac, sizeof(mac)) && fsync(fd) == 0;
+	return sal_write_all(fd, head, sizeof(head)) &&
+	       sal_write_all(fd, sal_image_room(image), sal_image_bytes(image)) &&
+	       sal_write_all(fd, mac, sizeof(mac)) && fsync(fd) == 0;
 }
 
 int sal_disk_write(const struct sal_disk *disk, struct sal_image *image)

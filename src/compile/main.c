@@ -23,6 +23,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "compile/frame.h"
 #include "device/device.h"
 #include "wire/facts.h"
@@ -44,49 +45,15 @@ struct answer {
 
 /* --- frames ------------------------------------------------------------------------------------- */
 
-static bool read_all(int fd, void *to, size_t size)
-{
-	char *at = to;
-
-	while (size > 0) {
-		ssize_t n = read(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
-static bool write_all(int fd, const void *from, size_t size)
-{
-	const char *at = from;
-
-	while (size > 0) {
-		ssize_t n = write(fd, at, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return false;
-		at += n;
-		size -= (size_t)n;
-	}
-	return true;
-}
-
 static bool send_answer(const struct worker *w, const struct answer *a)
 {
 	uint8_t head[SAL_FRAME_HEAD_BYTES];
 	bool fine;
 
 	sal_frame_encode(&a->frame, head);
-	fine = write_all(w->out, head, sizeof(head));
+	fine = sal_write_all(w->out, head, sizeof(head));
 	for (int i = 0; fine && i < SAL_FRAME_PARTS; i++)
-		fine = write_all(w->out, a->parts[i], a->frame.sizes[i]);
+		fine = sal_write_all(w->out, a->parts[i], a->frame.sizes[i]);
 	return fine;
 }
 
@@ -165,12 +132,12 @@ static bool serve_one(struct worker *w)
 	char *bytes;
 	bool fine;
 
-	if (!read_all(w->in, head, sizeof(head)) || sal_frame_decode(head, &f) < 0)
+	if (!sal_read_all(w->in, head, sizeof(head)) || sal_frame_decode(head, &f) < 0)
 		return false;
 	bytes = malloc(sal_frame_bytes(f.sizes) + 1);
 	if (!bytes)
 		return false;
-	fine = read_all(w->in, bytes, sal_frame_bytes(f.sizes));
+	fine = sal_read_all(w->in, bytes, sal_frame_bytes(f.sizes));
 	if (fine && open_device(w, &err) < 0)
 		fine = send_error(w, f.id, &err); /* the next one tries again */
 	else if (fine)
