@@ -49,6 +49,7 @@ struct adp_conn {
 	_Atomic int refs;
 	_Atomic bool dead;
 	bool forked; /* in a child: no thread, no descriptors */
+	bool quiet; /* nothing is written to stderr */
 	int socket, daemon_bell, bell; /* owned */
 	void *ring_memory; /* owned mapping */
 	uint64_t ring_bytes;
@@ -263,14 +264,23 @@ static char *copy_text(const void *text, size_t size)
 	return strndup(text, size);
 }
 
+/* What the daemon says by itself: why the session ends, or something for the job's user to read. */
+static void take_word(struct adp_conn *conn, int code, const char *text)
+{
+	if (code)
+		(void)snprintf(conn->reason, sizeof(conn->reason), "%s", text);
+	else if (!conn->quiet)
+		(void)fprintf(stderr, "%s\n", text);
+}
+
 static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 {
 	struct adp_answer a = { .code = m->code, .tail = m + 1, .tail_size = m->tail_size };
-	char *text = m->code ? copy_text(m + 1, m->tail_size) : NULL;
+	char *text = m->code || m->request == 0 ? copy_text(m + 1, m->tail_size) : NULL;
 
 	a.text = text ? text : "";
-	if (m->request == 0) /* of none: its last words */
-		(void)snprintf(conn->reason, sizeof(conn->reason), "%s", a.text);
+	if (m->request == 0)
+		take_word(conn, m->code, a.text);
 	else
 		answer(conn, m->request, &a);
 	free(text);
@@ -610,9 +620,11 @@ static int start_reader(struct adp_conn *conn, struct sal_err *err)
 static struct adp_conn *conn_create(void)
 {
 	struct adp_conn *conn = calloc(1, sizeof(*conn));
+	const char *quiet = getenv("SALUS_QUIET");
 
 	if (!conn)
 		return NULL;
+	conn->quiet = quiet && *quiet && strcmp(quiet, "0") != 0;
 	atomic_init(&conn->refs, 1);
 	atomic_init(&conn->next_id, 1);
 	conn->socket = conn->daemon_bell = conn->bell = -1;

@@ -300,6 +300,8 @@ const struct cli_command cli_cmd_run = {
 		"  --time T       device time of the whole job, e.g. 20min, for srtf\n"
 		"  --kind K       training (default) or inference, for mix\n"
 		"\n"
+		"If the job has to wait for 5 s, it says on stderr for what; SALUS_QUIET=1: it does not.\n"
+		"\n"
 		"Exits as CMD does; 125: salus failed; 126: CMD cannot be run; 127: there is no CMD;\n"
 		"69: SALUS_SOCKET is set, but nobody answers there.\n",
 	.run = run_run,

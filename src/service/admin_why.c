@@ -101,7 +101,7 @@ static void say_closing(struct svc_why *why)
 }
 
 /* The same order as svc_state_name. */
-static void say(struct svc_why *why)
+static void say_state(struct svc_why *why)
 {
 	const struct sal_session *core = why->s->core;
 
@@ -125,10 +125,20 @@ static void say(struct svc_why *why)
 		svc_why_ready(why);
 }
 
+void svc_why_say(struct svc_why *why)
+{
+	char about[SAL_UNITS_TEXT];
+
+	say_state(why);
+	if (why->estimate_s > 0)
+		sal_words_add(&why->words, " About %s.",
+			      sal_duration_format((uint64_t)(why->estimate_s * 1e9), about,
+						  sizeof(about)));
+}
+
 json_t *svc_answer_why(struct svc_question *q)
 {
 	struct svc_why why = { .server = q->server, .estimate_s = NAN };
-	char about[SAL_UNITS_TEXT];
 	json_t *reply = NULL;
 
 	(void)pthread_mutex_lock(&q->server->lock);
@@ -136,11 +146,7 @@ json_t *svc_answer_why(struct svc_question *q)
 	why.s = svc_find_job(q);
 	if (why.s) {
 		why.holders = json_array();
-		say(&why);
-		if (why.estimate_s > 0)
-			sal_words_add(&why.words, " About %s.",
-				      sal_duration_format((uint64_t)(why.estimate_s * 1e9), about,
-							  sizeof(about)));
+		svc_why_say(&why);
 		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o}", "ok", 1, "id",
 				  (json_int_t)why.s->id, "name", svc_json_text(why.s->name),
 				  "state", svc_state_name(why.s->core), "text",

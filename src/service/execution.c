@@ -67,6 +67,7 @@ void svc_execution_submit(struct svc_execution *x)
 		s->temp_bytes = x->iteration.needs.ephem_bytes;
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	s->waiting_count++;
+	svc_news_watch(s->server);
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
 }
 

@@ -148,6 +148,11 @@ void svc_outbox_goodbye(struct svc_outbox *box, const char *text)
 	svc_outbox_done(box, 0, SAL_UNAVAILABLE, text, strnlen(text, SAL_INLINE_MAX));
 }
 
+void svc_outbox_news(struct svc_outbox *box, const char *text)
+{
+	svc_outbox_done(box, 0, SAL_OK, text, strnlen(text, SAL_INLINE_MAX));
+}
+
 void svc_outbox_flush(struct svc_outbox *box)
 {
 	(void)pthread_mutex_lock(&box->lock);

@@ -479,6 +479,7 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	(void)uv_loop_init(&server->loop);
 	server->job_bell.data = server;
 	(void)uv_async_init(&server->loop, &server->job_bell, svc_on_jobs);
+	svc_news_open(server);
 	rc = open_socket(server, err);
 	if (rc >= 0)
 		rc = open_device(server, err);

@@ -45,6 +45,7 @@
 #include "device/device.h"
 #include "link/ring.h"
 #include "service/idmap.h"
+#include "service/news.h"
 #include "service/recall.h"
 #include "service/trace.h"
 
@@ -250,6 +251,8 @@ void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const v
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
 		      uint64_t value);
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
+/* Something the job's user should read. */
+void svc_outbox_news(struct svc_outbox *box, const char *text);
 /* The last there is to say: why the session ends. */
 void svc_outbox_goodbye(struct svc_outbox *box, const char *text);
 /* Move the backlog into the ring as far as it fits. */
@@ -317,6 +320,7 @@ struct svc_session {
 	bool retry; /* it may go on now */
 	bool need_refused;
 	struct sal_record refusal; /* then: why */
+	struct svc_patience patience;
 	struct svc_recollection recollection;
 	bool remembered; /* a run of this job is: what the user did not declare comes from there */
 	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
@@ -413,6 +417,7 @@ struct svc_server {
 	TAILQ_HEAD(, svc_execution) granted, refused;
 	uint64_t grain_bytes; /* memory is asked for in multiples of this */
 	struct svc_recall recall;
+	struct svc_news news;
 	struct svc_worker worker;
 	struct svc_carrier carrier;
 	uint32_t running; /* executions that started and are not accounted for */

@@ -27,6 +27,9 @@ struct svc_why {
 /* How long its running iteration has run. */
 uint64_t svc_why_run_ns(const struct svc_why *why, const struct sal_session *core);
 
+/* All there is to say of why->s, in why->words; holders is an array. Under server->lock. */
+void svc_why_say(struct svc_why *why);
+
 /* Each says its sentences. Under server->lock. */
 void svc_why_ready(struct svc_why *why);
 void svc_why_waiting(struct svc_why *why);

@@ -84,6 +84,7 @@ static enum svc_taken hold(struct svc_session *s, const struct sal_header *recor
 	if (!s->held)
 		return SVC_BROKEN;
 	memcpy(s->held, record, record->size);
+	svc_news_watch(s->server);
 	return SVC_TAKE_LATER;
 }
 
