@@ -3,7 +3,8 @@
  * service - what the files of salusd share.
  *
  *     main.c      options, start, stop
- *     server.c    main thread: accept, hello, death of clients
+ *     server.c    main thread: everything started, and stopped
+ *     connections.c  main thread: accept, hello, death of clients
  *     jobs.c      main thread: programs to be compiled, loaded, sealed
  *     admin*.c    main thread: answers to `salus ps` and its kind
  *     worker.c    worker thread: drains rings, sleeps
@@ -17,6 +18,7 @@
  *     session.c   the session: ownership of all of the above
  *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
  *     outbox.c    completions to a client
+ *     news.c      main thread: what waiting jobs are told
  *     trace.c     the last events and decisions of the engine, for `salus trace`
  *
  * Threads: the main thread (libuv), the worker, the carrier, and threads of the vendor that report completions.
@@ -441,6 +443,9 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 		    struct sal_err *err);
 void svc_server_run(struct svc_server *server);
 void svc_server_close(struct svc_server *server);
+/* Main thread: the socket is there, and connections come and go. */
+void svc_connections_open(struct svc_server *server);
+void svc_connections_close(struct svc_server *server);
 /* Hand a job to the main thread. Under server->lock. */
 void svc_server_post(struct svc_server *server, struct svc_job *take_job);
 /* Main thread: do what was posted; forget what the pool still has of a session's. */
