@@ -10,7 +10,7 @@
  *     api.c         the table of functions
  *     error.c       PJRT_Error
  *     promise.c     something that will be so: PJRT_Event is a view of one
- *     conn.c        the connection: rings, requests, the reader thread
+ *     conn.c        the connection: rings, the reader thread; requests.c: what is not yet answered
  *     arena.c       the client's side of the shared memory for bulk data
  *     client.c      PJRT_Client, devices, memories, topology
  *     program.c     PJRT_Executable, PJRT_LoadedExecutable

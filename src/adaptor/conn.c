@@ -26,6 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "adaptor/requests.h"
 #include "link/socket.h"
 
 #define HELLO_TIMEOUT_MS 30000
@@ -37,13 +38,6 @@
 #define POLL_LEAST_NS UINT64_C(20000)
 /* While answers are owed, the reader naps instead of making the daemon ring for each. */
 #define NAP_NS 50000
-
-struct request {
-	adp_answer_fn *fn; /* NULL: free */
-	void *ctx;
-	uint32_t generation;
-	uint32_t next_free; /* 1 + index */
-};
 
 struct adp_conn {
 	_Atomic int refs;
@@ -70,11 +64,7 @@ struct adp_conn {
 	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
 	_Atomic int pollers;
 	_Atomic uint32_t wait_ns; /* learned: how long waits take */
-	_Atomic int32_t owed; /* answers that are yet to come */
-
-	pthread_mutex_t request_lock;
-	struct request *requests; /* owned */
-	uint32_t request_room, first_free;
+	struct adp_requests requests;
 
 	pthread_mutex_t grow_lock;
 	struct adp_arena *arena; /* owned */
@@ -164,96 +154,20 @@ PJRT_Error *adp_no_request(struct adp_conn *conn)
 
 uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx)
 {
-	uint64_t number = 0;
-
-	if (adp_conn_is_dead(conn))
-		return 0;
-	(void)pthread_mutex_lock(&conn->request_lock);
-	if (conn->first_free == 0) {
-		uint32_t room = conn->request_room ? conn->request_room * 2 : 256, i;
-		struct request *more = realloc(conn->requests, room * sizeof(*more));
-
-		for (i = conn->request_room; more && i < room; i++)
-			more[i] = (struct request){ .next_free = i + 1 < room ? i + 2 : 0 };
-		if (more) {
-			conn->first_free = conn->request_room + 1;
-			conn->requests = more;
-			conn->request_room = room;
-		}
-	}
-	if (conn->first_free > 0) {
-		struct request *r = &conn->requests[conn->first_free - 1];
-
-		number = (uint64_t)++r->generation << 32 | conn->first_free;
-		conn->first_free = r->next_free;
-		r->fn = fn;
-		r->ctx = ctx;
-		(void)atomic_fetch_add_explicit(&conn->owed, 1, memory_order_relaxed);
-	}
-	(void)pthread_mutex_unlock(&conn->request_lock);
-	return number;
-}
-
-/* Take request `number` out of the table; false if there is none such. */
-static bool take_request(struct adp_conn *conn, uint64_t number, struct request *out)
-{
-	uint32_t index = (uint32_t)number;
-	bool found = false;
-
-	(void)pthread_mutex_lock(&conn->request_lock);
-	if (index > 0 && index <= conn->request_room) {
-		struct request *r = &conn->requests[index - 1];
-
-		if (r->fn && r->generation == number >> 32) {
-			*out = *r;
-			r->fn = NULL;
-			(void)atomic_fetch_sub_explicit(&conn->owed, 1, memory_order_relaxed);
-			r->next_free = conn->first_free;
-			conn->first_free = index;
-			found = true;
-		}
-	}
-	(void)pthread_mutex_unlock(&conn->request_lock);
-	return found;
+	return adp_conn_is_dead(conn) ? 0 : adp_requests_add(&conn->requests, fn, ctx);
 }
 
 bool adp_request_drop(struct adp_conn *conn, uint64_t number)
 {
-	struct request unused;
-
-	return take_request(conn, number, &unused);
-}
-
-static void answer(struct adp_conn *conn, uint64_t number, const struct adp_answer *a)
-{
-	struct request r;
-
-	if (take_request(conn, number, &r))
-		r.fn(r.ctx, a);
-}
-
-/* The number of the request in slot i; 0 if there is none, *out_end if there is no such slot. */
-static uint64_t number_of(struct adp_conn *conn, uint32_t i, bool *out_end)
-{
-	uint64_t number = 0;
-
-	(void)pthread_mutex_lock(&conn->request_lock);
-	*out_end = i >= conn->request_room;
-	if (!*out_end && conn->requests[i].fn)
-		number = (uint64_t)conn->requests[i].generation << 32 | (i + 1);
-	(void)pthread_mutex_unlock(&conn->request_lock);
-	return number;
+	return adp_requests_drop(&conn->requests, number);
 }
 
 static void die(struct adp_conn *conn)
 {
 	struct adp_answer gone = { .code = SAL_UNAVAILABLE, .text = conn->reason };
-	bool end = false;
-	uint32_t i;
 
 	atomic_store_explicit(&conn->dead, true, memory_order_release);
-	for (i = 0; !end; i++)
-		answer(conn, number_of(conn, i, &end), &gone);
+	adp_requests_answer_all(&conn->requests, &gone);
 }
 
 /* --- completions ----------------------------------------------------------------------------------- */
@@ -282,7 +196,7 @@ static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 	if (m->request == 0)
 		take_word(conn, m->code, a.text);
 	else
-		answer(conn, m->request, &a);
+		adp_requests_answer(&conn->requests, m->request, &a);
 	free(text);
 }
 
@@ -292,7 +206,7 @@ static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 	char *text = m->code ? copy_text(m + 1, m->text_size) : NULL;
 
 	a.text = text ? text : "";
-	answer(conn, m->request, &a);
+	adp_requests_answer(&conn->requests, m->request, &a);
 	free(text);
 }
 
@@ -416,7 +330,7 @@ static void *read_completions(void *arg)
 
 		(void)pthread_mutex_lock(&conn->take_lock);
 		any = take_all(conn);
-		naps = any && atomic_load(&conn->owed) > 0;
+		naps = any && atomic_load(&conn->requests.owed) > 0;
 		sleeps = !naps &&
 			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
 		(void)pthread_mutex_unlock(&conn->take_lock);
@@ -632,7 +546,7 @@ static struct adp_conn *conn_create(void)
 		       "salus: the connection to salusd is lost");
 	(void)pthread_mutex_init(&conn->submit_lock, NULL);
 	(void)pthread_mutex_init(&conn->take_lock, NULL);
-	(void)pthread_mutex_init(&conn->request_lock, NULL);
+	adp_requests_init(&conn->requests);
 	(void)pthread_mutex_init(&conn->grow_lock, NULL);
 	conn->arena = adp_arena_create();
 	conn->record = aligned_alloc(64, SAL_RECORD_MAX);
@@ -707,7 +621,7 @@ void adp_conn_unref(struct adp_conn *conn)
 		(void)munmap(conn->ring_memory, (size_t)conn->ring_bytes);
 	adp_arena_destroy(conn->arena);
 	free(conn->record);
-	free(conn->requests);
+	adp_requests_fini(&conn->requests);
 	free(conn->facts);
 	free(conn);
 }
