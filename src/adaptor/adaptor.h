@@ -32,6 +32,7 @@
 
 #include "base/err.h"
 #include "base/facts.h"
+#include "link/holding.h"
 #include "link/ring.h"
 #include "pjrt_c_api.h"
 #include "wire/messages.h"
@@ -102,7 +103,9 @@ struct adp_conn *adp_conn_ref(struct adp_conn *conn);
 void adp_conn_unref(struct adp_conn *conn);
 /* Packed device facts; valid while the connection is referenced. */
 struct sal_text adp_conn_facts(struct adp_conn *conn);
-/* Most the session may hold on the device. */
+/* What the daemon tells of the session's memory at any time; NULL: an older one, which does not. */
+const struct sal_holding *adp_conn_holding(const struct adp_conn *conn);
+/* Most the session may hold on the device, as it was at the greeting. */
 uint64_t adp_conn_memory(struct adp_conn *conn);
 bool adp_conn_is_dead(struct adp_conn *conn);
 /* In a forked child: nothing can be answered any more. */
@@ -188,7 +191,8 @@ struct PJRT_Client {
 	PJRT_Memory *memory_list[ADP_MEMORIES_MAX];
 	size_t memory_count;
 	PJRT_NamedValue *device_attributes, *topology_attributes; /* owned */
-	_Atomic int64_t live_bytes, peak_bytes, buffers; /* for memory_stats */
+	_Atomic int64_t live_bytes; /* of buffers that are there or on their way */
+	_Atomic int64_t peak_bytes; /* the most that was; for daemons that do not tell */
 	_Atomic uint64_t
 		deleted_bytes; /* of buffers deleted since the daemon was last woken for it */
 };

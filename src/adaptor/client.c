@@ -456,9 +456,34 @@ PJRT_Error *adp_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args *args)
 	return NULL;
 }
 
+struct memory_now {
+	int64_t live_bytes, peak_bytes, limit_bytes;
+};
+
+/*
+ * Nobody is asked, so that it can be had while the daemon is busy, holds us up or is dead. What is on its way
+ * counts as in use; the peak is what the daemon has accounted for, or what is in use if that is more.
+ */
+static struct memory_now look_at_memory(PJRT_Client *client)
+{
+	const struct sal_holding *told = adp_conn_holding(client->conn);
+	struct memory_now now = { .live_bytes = atomic_load(&client->live_bytes) };
+
+	if (!told) {
+		now.peak_bytes = atomic_load(&client->peak_bytes);
+		now.limit_bytes = (int64_t)adp_conn_memory(client->conn);
+		return now;
+	}
+	now.peak_bytes = (int64_t)atomic_load_explicit(&told->peak_bytes, memory_order_relaxed);
+	if (now.peak_bytes < now.live_bytes)
+		now.peak_bytes = now.live_bytes;
+	now.limit_bytes = (int64_t)atomic_load_explicit(&told->limit_bytes, memory_order_relaxed);
+	return now;
+}
+
 PJRT_Error *adp_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 {
-	PJRT_Client *client = args->device->client;
+	struct memory_now now = look_at_memory(args->device->client);
 	size_t size = args->struct_size;
 
 	if (size < offsetof(PJRT_Device_MemoryStats_Args, num_allocs))
@@ -467,11 +492,11 @@ PJRT_Error *adp_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 	memset((char *)args + offsetof(PJRT_Device_MemoryStats_Args, bytes_in_use), 0,
 	       (size < sizeof(*args) ? size : sizeof(*args)) -
 		       offsetof(PJRT_Device_MemoryStats_Args, bytes_in_use));
-	args->bytes_in_use = atomic_load(&client->live_bytes);
-	args->peak_bytes_in_use = atomic_load(&client->peak_bytes);
+	args->bytes_in_use = now.live_bytes;
+	args->peak_bytes_in_use = now.peak_bytes;
 	args->peak_bytes_in_use_is_set = true;
 	if (size >= PJRT_STRUCT_SIZE(PJRT_Device_MemoryStats_Args, bytes_limit_is_set)) {
-		args->bytes_limit = (int64_t)adp_conn_memory(client->conn);
+		args->bytes_limit = now.limit_bytes;
 		args->bytes_limit_is_set = true;
 	}
 	return NULL;

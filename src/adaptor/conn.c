@@ -47,6 +47,7 @@ struct adp_conn {
 	int socket, daemon_bell, bell; /* owned */
 	void *ring_memory; /* owned mapping */
 	uint64_t ring_bytes;
+	const struct sal_holding *holding; /* borrowed: ring_memory; NULL: the daemon knows of none */
 	void *facts; /* owned */
 	size_t fact_size;
 	uint64_t memory_bytes;
@@ -464,7 +465,6 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 {
 	struct sal_welcome welcome;
 	int fds[4];
-	uint64_t span;
 	int rc = sal_socket_receive(conn->socket, &welcome, sizeof(welcome), fds, 4,
 				    HELLO_TIMEOUT_MS, err);
 
@@ -485,16 +485,18 @@ static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
 		 welcome.ring_bytes < UINT64_C(2) * SAL_RECORD_MAX || welcome.ring_bytes > 1u << 30)
 		rc = sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
 	if (rc >= 0) {
-		span = sal_ring_span(welcome.ring_bytes);
-		conn->ring_bytes = 2 * span;
+		conn->ring_bytes = sal_holding_span(welcome.ring_bytes, welcome.minor);
 		conn->ring_memory = sal_shared_map(fds[0], conn->ring_bytes);
 		if (!conn->ring_memory)
 			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
 	}
 	if (rc >= 0) {
 		sal_ring_init(&conn->submit, conn->ring_memory, welcome.ring_bytes);
-		sal_ring_init(&conn->complete, (char *)conn->ring_memory + span,
+		sal_ring_init(&conn->complete,
+			      (char *)conn->ring_memory + sal_ring_span(welcome.ring_bytes),
 			      welcome.ring_bytes);
+		conn->holding =
+			sal_holding_find(conn->ring_memory, welcome.ring_bytes, welcome.minor);
 		rc = adp_arena_add(conn->arena, fds[3], welcome.segment_bytes, err);
 		fds[3] = -1;
 	}
@@ -597,6 +599,11 @@ struct sal_text adp_conn_facts(struct adp_conn *conn)
 uint64_t adp_conn_memory(struct adp_conn *conn)
 {
 	return conn->memory_bytes;
+}
+
+const struct sal_holding *adp_conn_holding(const struct adp_conn *conn)
+{
+	return conn->holding;
 }
 
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)

@@ -202,6 +202,7 @@ static json_t *do_set(struct svc_question *q, struct svc_session *s)
 	if (take_wishes(q->object, &job, &q->err) < 0)
 		return NULL;
 	sal_engine_declare(q->server->engine, svc_now_ns(), s->core, &job);
+	svc_memory_publish(s);
 	note(q, "set", s);
 	return acknowledge(s);
 }

@@ -26,9 +26,11 @@ struct svc_buffer *svc_buffer_ref(struct svc_buffer *b)
 
 static void uncount(struct svc_buffer *b)
 {
-	if (b->counted)
-		b->session->live_bytes -= b->bytes;
+	if (!b->counted)
+		return;
 	b->counted = false;
+	b->session->live_bytes -= b->bytes;
+	svc_memory_publish(b->session);
 }
 
 void svc_buffer_donate(struct svc_buffer *b)
@@ -78,6 +80,7 @@ void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32
 	s->live_bytes += b->bytes;
 	if (s->live_bytes > s->peak_bytes)
 		s->peak_bytes = s->live_bytes;
+	svc_memory_publish(s);
 	release_waiters(b);
 }
 

@@ -8,6 +8,8 @@
  * costs nothing. At any time:
  *
  *     live + promised  <=  what the engine has tracked  <=  what the session may hold
+ *
+ * The client sees its own numbers in memory that it shares with us. It could write there: nothing is read back.
  */
 #include "service/service.h"
 
@@ -68,6 +70,26 @@ void svc_memory_settle(struct svc_session *s)
 	want = svc_memory_round(s->server, s->live_bytes + s->promised_bytes);
 	if (want > tracked || tracked - want > s->server->grain_bytes)
 		tell(s, want);
+}
+
+static uint64_t limit_of(const struct svc_session *s)
+{
+	uint64_t capacity = sal_engine_memory(s->server->engine)->capacity_bytes;
+	uint64_t limit = s->core->job.limit_bytes;
+
+	return limit && limit < capacity ? limit : capacity;
+}
+
+void svc_memory_publish(struct svc_session *s)
+{
+	struct sal_holding *holding = s->holding;
+
+	if (!holding || s->dead)
+		return;
+	atomic_store_explicit(&holding->limit_bytes, limit_of(s), memory_order_relaxed);
+	atomic_store_explicit(&holding->peak_bytes, s->peak_bytes, memory_order_relaxed);
+	/* release: who sees it sees the peak that goes with it */
+	atomic_store_explicit(&holding->persist_bytes, s->live_bytes, memory_order_release);
 }
 
 /* The largest holders, as far as the text reaches. */

@@ -45,6 +45,7 @@
 #include "compile/pool.h"
 #include "core/engine.h"
 #include "device/device.h"
+#include "link/holding.h"
 #include "link/ring.h"
 #include "service/idmap.h"
 #include "service/news.h"
@@ -160,6 +161,8 @@ enum svc_answer {
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes);
 /* What it holds has changed: the engine should know. */
 void svc_memory_settle(struct svc_session *s);
+/* What it holds or may hold has changed: its client can see. Never waits. Under server->lock. */
+void svc_memory_publish(struct svc_session *s);
 /* What an iteration adds, as the engine counts it. */
 uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes);
 /* Why that was refused, for people. */
@@ -301,6 +304,8 @@ struct svc_session {
 	int bell, client_bell; /* owned: ours to wait for, the client's to ring */
 	int socket; /* borrowed: its connection; -1: gone */
 	void *ring_memory; /* owned mapping */
+	size_t ring_bytes; /* of that mapping */
+	struct sal_holding *holding; /* borrowed: ring_memory; NULL: the client knows of none */
 	struct sal_ring submit;
 	struct svc_outbox outbox;
 	struct svc_segment segments[SAL_SEGMENTS_MAX];

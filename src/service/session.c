@@ -37,7 +37,7 @@ void svc_session_unref(struct svc_session *s)
 	for (i = 0; i < s->segment_count; i++)
 		(void)munmap(s->segments[i].base, (size_t)s->segments[i].bytes);
 	if (s->ring_memory)
-		(void)munmap(s->ring_memory, 2 * sal_ring_span(SVC_RING_BYTES));
+		(void)munmap(s->ring_memory, s->ring_bytes);
 	close_fd(&s->bell);
 	close_fd(&s->client_bell);
 	svc_outbox_close(&s->outbox);
@@ -88,18 +88,19 @@ void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *
 	return segment->base + place->offset;
 }
 
-/* Rings and bells. */
-static int open_rings(struct svc_session *s, int fds[4], struct sal_err *err)
+/* Rings and bells, as a client of that minor expects them. */
+static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct sal_err *err)
 {
-	uint64_t span = sal_ring_span(SVC_RING_BYTES);
 	int rc;
 
-	fds[0] = sal_shared_create("salus-rings", 2 * span, err);
+	s->ring_bytes = sal_holding_span(SVC_RING_BYTES, minor);
+	fds[0] = sal_shared_create("salus-rings", s->ring_bytes, err);
 	if (fds[0] < 0)
 		return fds[0];
-	s->ring_memory = sal_shared_map(fds[0], 2 * span);
+	s->ring_memory = sal_shared_map(fds[0], s->ring_bytes);
 	if (!s->ring_memory)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
+	s->holding = sal_holding_find(s->ring_memory, SVC_RING_BYTES, minor);
 	/* Of each bell the client gets the other end; neither end can be reached through the other. */
 	rc = sal_doorbell_create(&fds[1], &s->bell, err);
 	if (rc >= 0)
@@ -107,7 +108,8 @@ static int open_rings(struct svc_session *s, int fds[4], struct sal_err *err)
 	if (rc < 0)
 		return rc;
 	sal_ring_init(&s->submit, s->ring_memory, SVC_RING_BYTES);
-	svc_outbox_init(&s->outbox, (char *)s->ring_memory + span, s->client_bell);
+	svc_outbox_init(&s->outbox, (char *)s->ring_memory + sal_ring_span(SVC_RING_BYTES),
+			s->client_bell);
 	/* The worker sleeps until told otherwise. */
 	(void)sal_ring_sleep(&s->submit);
 	return SAL_OK;
@@ -143,10 +145,12 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 			rc = refuse(s, err);
 		else
 			rc = svc_worker_watch(server, s->bell, s->id, err);
-		if (rc < 0)
+		if (rc < 0) {
 			sal_engine_close(server->engine, svc_now_ns(), s->core);
-		else
+		} else {
 			TAILQ_INSERT_TAIL(&server->sessions, s, link);
+			svc_memory_publish(s);
+		}
 	}
 	(void)pthread_mutex_unlock(&server->lock);
 	return rc;
@@ -186,7 +190,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
 	TAILQ_INIT(&s->jobs);
-	rc = open_rings(s, fds, err);
+	rc = open_rings(s, hello->minor, fds, err);
 	if (rc >= 0)
 		rc = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
 	if (rc >= 0) {

@@ -19,6 +19,8 @@
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
 #define SAL_WIRE_MINOR 2
+/* The minor from which on the holding (link/holding.h) lies behind the rings. */
+#define SAL_MINOR_HOLDING 2
 
 #define SAL_NAME_BYTES 128
 #define SAL_REASON_BYTES 256

@@ -5,6 +5,8 @@
  */
 #include "support/plugin_host.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -298,32 +300,96 @@ static void topology_is_the_clients(void **state)
 	ok(api->PJRT_TopologyDescription_PlatformName(&name));
 }
 
-static int64_t bytes_in_use(struct bed *t, int64_t *out_peak)
+static PJRT_Device_MemoryStats_Args stats(struct bed *t)
 {
 	ARGS(Device_MemoryStats, a, .device = t->device);
 
 	ok(api->PJRT_Device_MemoryStats(&a));
 	assert_true(a.peak_bytes_in_use_is_set);
-	*out_peak = a.peak_bytes_in_use;
-	return a.bytes_in_use;
+	assert_true(a.bytes_limit_is_set);
+	return a;
+}
+
+static void expect_in_use(struct bed *t, int64_t bytes, int64_t peak_bytes)
+{
+	PJRT_Device_MemoryStats_Args now = stats(t);
+
+	assert_int_equal(now.bytes_in_use, bytes);
+	assert_int_equal(now.peak_bytes_in_use, peak_bytes);
+}
+
+/* As `salus set` does; 0: no limit. */
+static void set_limit(struct bed *t, unsigned long long bytes)
+{
+	char question[256], answer[4096];
+
+	daemon_expect_sessions(&t->daemon, 1); /* the last test's has the same name */
+	(void)snprintf(question, sizeof(question),
+		       "{\"op\":\"set\", \"job\":\"%s\", \"memory\":%llu}\n",
+		       program_invocation_short_name, bytes);
+	daemon_ask(&t->daemon, question, answer, sizeof(answer));
+	assert_non_null(strstr(answer, "\"ok\":true"));
+}
+
+static PJRT_Buffer *put_bytes(struct bed *t, int64_t bytes)
+{
+	void *data = calloc(1, (size_t)bytes);
+	PJRT_Buffer *b = put(
+		t, &(struct array){
+			   .type = PJRT_Buffer_Type_S8, .dims = &bytes, .rank = 1, .data = data });
+
+	free(data);
+	return b;
 }
 
 static void memory_stats_are_the_sessions_own(void **state)
 {
 	struct bed *t = *state;
 	PJRT_Buffer *a, *b;
-	int64_t peak;
 
-	assert_int_equal(bytes_in_use(t, &peak), 0);
+	expect_in_use(t, 0, 0);
 	a = put_vector(t, 1);
 	b = put_vector(t, 2);
-	assert_int_equal(bytes_in_use(t, &peak), 32);
+	expect_in_use(t, 32, 32); /* also if they are still on their way */
+	assert_int_equal(ready_code(b), 0);
 	ok(CALL(Buffer_Delete, .buffer = a));
-	assert_int_equal(bytes_in_use(t, &peak), 16);
-	assert_int_equal(peak, 32);
+	expect_in_use(t, 16, 32);
 	buffer_destroy(a);
 	buffer_destroy(b);
-	assert_int_equal(bytes_in_use(t, &peak), 0);
+	expect_in_use(t, 0, 32);
+}
+
+static void the_limit_is_what_was_set(void **state)
+{
+	struct bed *t = *state;
+	int64_t all = stats(t).bytes_limit;
+
+	assert_true(all > 4096);
+	set_limit(t, 4096);
+	assert_int_equal(stats(t).bytes_limit, 4096);
+	set_limit(t, (unsigned long long)all * 2); /* there is no more */
+	assert_int_equal(stats(t).bytes_limit, all);
+	set_limit(t, 4096);
+	set_limit(t, 0);
+	assert_int_equal(stats(t).bytes_limit, all);
+}
+
+/* Whoever asks about memory because something hangs must not hang. */
+static void memory_stats_wait_for_nobody(void **state)
+{
+	struct bed *t = *state;
+	PJRT_Buffer *a = put_vector(t, 1), *b;
+
+	assert_int_equal(ready_code(a), 0);
+	set_limit(t, 4096);
+	daemon_freeze(&t->daemon);
+	b = put_bytes(t, 3000);
+	expect_in_use(t, 3016, 3016);
+	assert_int_equal(stats(t).bytes_limit, 4096);
+	buffer_destroy(b);
+	expect_in_use(t, 16, 16);
+	daemon_thaw(&t->daemon);
+	buffer_destroy(a);
 }
 
 /* An older caller's struct is shorter: nothing behind it may be touched. */
@@ -430,6 +496,8 @@ static int run_suite(void)
 		T(default_assignment_has_edges),
 		T(topology_is_the_clients),
 		T(memory_stats_are_the_sessions_own),
+		T(the_limit_is_what_was_set),
+		T(memory_stats_wait_for_nobody),
 		T(shorter_structs_are_respected),
 		T(longer_structs_are_fine),
 		T(extensions_of_arguments_are_ignored),

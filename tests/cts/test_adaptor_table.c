@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "link/holding.h"
 #include "link/ring.h"
+#include "wire/facts.h"
 #include "wire/messages.h"
 
 /* --- the table --------------------------------------------------------------------------------------- */
@@ -344,11 +346,9 @@ static void *answer_one(void *arg)
 	return NULL;
 }
 
-/* What Create says to it. */
-static int meet(struct impostor *p, char *text, size_t room)
+static void impostor_start(struct impostor *p)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	int code;
 
 	(void)snprintf(p->dir, sizeof(p->dir), "/tmp/salus-impostor-XXXXXX");
 	assert_non_null(mkdtemp(p->dir));
@@ -358,11 +358,24 @@ static int meet(struct impostor *p, char *text, size_t room)
 	assert_int_equal(bind(p->listener, (struct sockaddr *)&address, sizeof(address)), 0);
 	assert_int_equal(listen(p->listener, 4), 0);
 	assert_int_equal(pthread_create(&p->thread, NULL, answer_one, p), 0);
-	code = explain(try_create(p->path), text, room);
+}
+
+static void impostor_end(struct impostor *p)
+{
 	assert_int_equal(pthread_join(p->thread, NULL), 0);
 	(void)close(p->listener);
 	(void)unlink(p->path);
 	(void)rmdir(p->dir);
+}
+
+/* What Create says to it. */
+static int meet(struct impostor *p, char *text, size_t room)
+{
+	int code;
+
+	impostor_start(p);
+	code = explain(try_create(p->path), text, room);
+	impostor_end(p);
 	return code;
 }
 
@@ -490,7 +503,7 @@ static void its_facts_are_garbage(void **state)
 		struct sal_welcome w;
 		unsigned char facts[4096];
 	} all;
-	const off_t rings = (off_t)(2 * sal_ring_span(welcome().ring_bytes));
+	const off_t rings = (off_t)sal_holding_span(welcome().ring_bytes, SAL_WIRE_MINOR);
 	size_t i;
 	char text[512];
 
@@ -510,6 +523,94 @@ static void its_facts_are_garbage(void **state)
 		assert_true(meet(&p, text, sizeof(text)) > 0);
 		assert_true(text[0] != '\0');
 		for (k = 0; k < 4; k++)
+			(void)close(p.fds[k]);
+	}
+}
+
+/* A daemon of that minor, with a device and nothing else; what follows the welcome is in `facts`. */
+struct plain_welcome {
+	struct sal_welcome w;
+	unsigned char facts[4096];
+};
+
+static size_t fill_welcome(struct plain_welcome *all, uint32_t minor)
+{
+	static const struct sal_memory_facts memory = { .kind = { "device", 6 } };
+	const struct sal_device_facts facts = { .memories = &memory, .memory_count = 1 };
+	size_t size;
+	void *packed = sal_device_facts_pack(&facts, &size);
+
+	assert_true(packed && size <= sizeof(all->facts));
+	memcpy(all->facts, packed, size);
+	free(packed);
+	all->w = welcome();
+	all->w.minor = minor;
+	all->w.fact_bytes = size;
+	all->w.memory_bytes = 1000;
+	return sizeof(all->w) + size;
+}
+
+static void open_memory(struct impostor *p, uint32_t minor)
+{
+	off_t rings = (off_t)sal_holding_span(welcome().ring_bytes, minor);
+
+	for (p->fd_count = 0; p->fd_count < 4; p->fd_count++) {
+		int fd = memfd_create("test", MFD_CLOEXEC);
+
+		assert_int_equal(ftruncate(fd, p->fd_count == 0 ? rings : 1 << 20), 0);
+		p->fds[p->fd_count] = fd;
+	}
+}
+
+static void tell_holding(const struct impostor *p, uint64_t peak_bytes, uint64_t limit_bytes)
+{
+	struct sal_holding told = { .peak_bytes = peak_bytes, .limit_bytes = limit_bytes };
+	off_t at = (off_t)(2 * sal_ring_span(welcome().ring_bytes));
+
+	assert_int_equal(pwrite(p->fds[0], &told, sizeof(told), at), sizeof(told));
+}
+
+static void expect_stats(PJRT_Client *client, int64_t peak_bytes, int64_t limit_bytes)
+{
+	ARGS(Client_AddressableDevices, devices, .client = client);
+	ARGS(Device_MemoryStats, now);
+
+	ok(api->PJRT_Client_AddressableDevices(&devices));
+	now.device = devices.addressable_devices[0];
+	ok(api->PJRT_Device_MemoryStats(&now));
+	assert_true(now.peak_bytes_in_use_is_set && now.bytes_limit_is_set);
+	assert_int_equal(now.bytes_in_use, 0);
+	assert_int_equal(now.peak_bytes_in_use, peak_bytes);
+	assert_int_equal(now.bytes_limit, limit_bytes);
+}
+
+/* One before the holding tells the limit once; a later one at any time, and its last word stays. */
+static void it_is_of_another_minor(void **state)
+{
+	static const uint32_t minors[] = { 0, 1, SAL_MINOR_HOLDING, 77 };
+	struct plain_welcome all;
+	size_t i, k;
+
+	(void)state;
+	for (i = 0; i < sizeof(minors) / sizeof(minors[0]); i++) {
+		struct impostor p = { .bytes = &all, .size = fill_welcome(&all, minors[i]) };
+		bool tells = minors[i] >= SAL_MINOR_HOLDING;
+		ARGS(Client_Create, a);
+
+		open_memory(&p, minors[i]);
+		if (tells)
+			tell_holding(&p, 40, 700);
+		impostor_start(&p);
+		(void)setenv("SALUS_SOCKET", p.path, 1);
+		ok(api->PJRT_Client_Create(&a));
+		impostor_end(&p);
+		expect_stats(a.client, tells ? 40 : 0, tells ? 700 : 1000);
+		if (tells) {
+			tell_holding(&p, 50, 900);
+			expect_stats(a.client, 50, 900);
+		}
+		client_destroy(a.client);
+		for (k = 0; k < p.fd_count; k++)
 			(void)close(p.fds[k]);
 	}
 }
@@ -555,6 +656,7 @@ int main(void)
 		GREETING(it_refuses_us_with_garbage),
 		GREETING(it_sends_the_wrong_things),
 		GREETING(its_facts_are_garbage),
+		GREETING(it_is_of_another_minor),
 		GREETING(failures_leave_nothing),
 	};
 

@@ -38,6 +38,7 @@ U32 = (1 << 32) - 1
 HELLO = struct.Struct("<QIIIIIIQQQ128s")
 WELCOME = struct.Struct("<QIIIiQQQQQ256s")
 GROWN = struct.Struct("<iIQ")
+HOLDING = struct.Struct("<QQQ40s")  # behind the rings, for clients of minor 2
 
 # Where a ring keeps what, in words of eight bytes; the flags are 32 bits wide, and have the rest to themselves.
 HEAD, WAITS, TAIL, SLEEPS, DATA = 0, 1, 8, 9, 128
@@ -251,12 +252,17 @@ class Client:
             raise HungUp(self.reason)
         self.facts = receive(self.socket, fact_bytes)
         span = DATA + ring_bytes
-        self.memory = mmap.mmap(self.fds[0], 2 * span)
+        self.memory = mmap.mmap(self.fds[0], 0)
+        self.behind = 2 * span
         self.submit = Ring(self.memory, 0, ring_bytes)
         self.complete = Ring(self.memory, span, ring_bytes)
         self.rings = [self.submit, self.complete]
         self.bell, self.our_bell = self.fds[1], self.fds[2]  # to ring, to be rung
         self.segments.append(mmap.mmap(self.fds[3], segment_bytes))
+
+    def holding(self):
+        """(limit, persist, peak) as the daemon tells them."""
+        return HOLDING.unpack_from(self.memory, self.behind)[:3]
 
     def close(self):
         self.socket.close()

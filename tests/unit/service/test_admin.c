@@ -237,6 +237,31 @@ static void test_set(void **state)
 	bed_close(b);
 }
 
+/* The client sees the limit change, and what it holds besides. */
+static void test_set_shows(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *s = bed_add_plain(b, "s");
+	struct sal_holding seen = { .limit_bytes = 1 };
+
+	(void)state;
+	s->live_bytes = 100;
+	s->peak_bytes = 300;
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 4096}"); /* one that does not look */
+	s->holding = &seen;
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'weight': 2}");
+	assert_int_equal(seen.limit_bytes, 4096);
+	assert_int_equal(seen.persist_bytes, 100);
+	assert_int_equal(seen.peak_bytes, 300);
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 17179869184}");
+	assert_int_equal(seen.limit_bytes, 8 * GIB); /* there is no more */
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 8192}");
+	assert_int_equal(seen.limit_bytes, 8192);
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 0}");
+	assert_int_equal(seen.limit_bytes, 8 * GIB);
+	bed_close(b);
+}
+
 static void test_pause_resume_kill(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -277,6 +302,7 @@ int main(void)
 		cmocka_unit_test_setup(test_ps, before_each),
 		cmocka_unit_test_setup(test_policy, before_each),
 		cmocka_unit_test_setup(test_set, before_each),
+		cmocka_unit_test_setup(test_set_shows, before_each),
 		cmocka_unit_test_setup(test_pause_resume_kill, before_each),
 	};
 

@@ -959,6 +959,35 @@ def test_hello_of_a_later_minor(daemon):
             os.close(fd)
 
 
+@pytest.mark.parametrize("minor, bytes_behind", [(0, 0), (1, 0), (2, 64), (77, 64)])
+def test_memory_is_as_the_minor_has_it(daemon, minor, bytes_behind):
+    """Clients check the size of the rings' memory, so only those get more of it who know what it is."""
+    s = Stage(daemon, minor=minor)
+    assert os.fstat(s.c.fds[0]).st_size == 2 * (DATA + RING) + bytes_behind
+    s.works()
+    s.c.close()
+
+
+def test_a_holding_is_told_and_never_believed(daemon):
+    with Client(daemon.path, minor=2) as c:
+        def ps():
+            return next(s for s in daemon.sessions() if s["id"] == c.session)
+
+        limit, persist, peak = c.holding()
+        assert limit > 0 and (persist, peak) == (0, 0)
+        first, second = c.upload(b"x" * 1000), c.upload(b"y" * 3000)
+        c.download(second, 3000)
+        assert c.holding() == (limit, 4000, 4000)
+        c.memory[c.behind:c.behind + HOLDING.size] = b"\xff" * HOLDING.size
+        assert (ps()["persist_bytes"], ps()["limit_bytes"]) == (4000, 0)
+        c.send(delete_record(first))
+        c.download(second, 3000)
+        assert c.holding() == (limit, 3000, 4000)
+        answer = ask(daemon.path, json.dumps({"op": "set", "job": c.session, "memory": 1 << 21}).encode() + b"\n")
+        assert json.loads(answer)["ok"], answer
+        assert c.holding() == (1 << 21, 3000, 4000)
+
+
 def test_hello_byte_by_byte(daemon):
     with connect(daemon.path) as s:
         for byte in hello():

@@ -77,6 +77,7 @@ static void constants(void **state)
 	(void)state;
 	assert_memory_equal(&number, magic, 8);
 	assert_int_equal(SAL_WIRE_MAJOR, 1);
+	assert_int_equal(SAL_MINOR_HOLDING, 2);
 	assert_int_equal(SAL_RANK_MAX, 64);
 	assert_int_equal(SAL_ARGS_MAX, 65536);
 	assert_int_equal(SAL_RECORD_MAX, 1048576);
