@@ -65,6 +65,10 @@ void adp_promise_unref(struct adp_promise *p);
 /* Later calls change nothing. message may be NULL. */
 void adp_promise_keep(struct adp_promise *p, int code, const char *message);
 bool adp_promise_is_kept(struct adp_promise *p);
+/* The buffer will be if it is kept well; else its bytes count as in use no longer. Before anybody can keep it. */
+void adp_promise_bind(struct adp_promise *p, PJRT_Buffer *buffer);
+/* Before the buffer goes. */
+void adp_promise_unbind(struct adp_promise *p, PJRT_Buffer *buffer);
 /* Waits a moment by polling the connection: for callers that are about to wait anyway. */
 void adp_promise_poll(struct adp_promise *p);
 /* Waits; returns its code. */
@@ -207,6 +211,9 @@ struct PJRT_Buffer {
 	uint64_t bytes; /* on the device */
 	PJRT_Memory *memory;
 	struct adp_promise *ready; /* owned; NULL: nobody has asked, see buffer.c */
+	LIST_ENTRY(PJRT_Buffer) bound; /* in ready's list */
+	bool is_output; /* ready is its execution's */
+	_Atomic bool counted; /* in client->live_bytes */
 	_Atomic uint64_t mark; /* of the last Execute that donates it */
 	_Atomic bool deleted;
 	pthread_mutex_t host_lock;
@@ -257,7 +264,11 @@ struct adp_shape {
 };
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
 			       struct adp_promise *take_ready);
-/* Marks it deleted and gives its bytes back in the statistics; true if it was not before. */
+/* Its upload or copy was sent. Of a large one we want to know at once if it was refused. */
+void adp_buffer_sent(PJRT_Buffer *buffer);
+/* Gives its bytes back in the statistics, once. */
+void adp_buffer_uncount(PJRT_Buffer *buffer);
+/* Marks it deleted and uncounts it; true if it was not before. */
 bool adp_buffer_forget(PJRT_Buffer *buffer);
 uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank);
 

@@ -9,6 +9,8 @@
 
 /* Bytes freed that are worth waking the daemon for. */
 #define WORTH_WAKING (1 << 20)
+/* Bytes sent that are worth asking what became of them. */
+#define WORTH_ASKING (1 << 20)
 
 uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank)
 {
@@ -52,6 +54,8 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 		.bytes = device_bytes(shape),
 		.memory = shape->memory,
 		.ready = take_ready,
+		.is_output = take_ready != NULL,
+		.counted = true,
 	};
 	(void)pthread_mutex_init(&b->host_lock, NULL);
 	for (i = 0; i < shape->rank; i++) {
@@ -63,14 +67,22 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 	peak = atomic_load(&client->peak_bytes);
 	while (live > peak && !atomic_compare_exchange_weak(&client->peak_bytes, &peak, live))
 		;
+	if (take_ready)
+		adp_promise_bind(take_ready, b);
 	return b;
+}
+
+void adp_buffer_uncount(PJRT_Buffer *b)
+{
+	if (atomic_exchange(&b->counted, false))
+		(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
 }
 
 bool adp_buffer_forget(PJRT_Buffer *b)
 {
 	if (atomic_exchange(&b->deleted, true))
 		return false;
-	(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
+	adp_buffer_uncount(b);
 	return true;
 }
 
@@ -99,8 +111,10 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 	if (!args->buffer)
 		return NULL;
 	delete_buffer(args->buffer);
-	if (args->buffer->ready)
+	if (args->buffer->ready) {
+		adp_promise_unbind(args->buffer->ready, args->buffer);
 		adp_promise_unref(args->buffer->ready);
+	}
 	adp_host_free(args->buffer);
 	(void)pthread_mutex_destroy(&args->buffer->host_lock);
 	free(args->buffer);
@@ -218,24 +232,37 @@ static void ask_when_ready(PJRT_Buffer *b, struct adp_promise *promise)
 	adp_send(conn, true);
 }
 
+/* False for lack of memory. */
+static bool make_ready(PJRT_Buffer *b)
+{
+	b->ready = adp_promise_create(b->client->conn);
+	if (b->ready)
+		adp_promise_bind(b->ready, b);
+	return b->ready != NULL;
+}
+
+void adp_buffer_sent(PJRT_Buffer *b)
+{
+	if (b->bytes >= WORTH_ASKING && make_ready(b))
+		ask_when_ready(b, b->ready);
+}
+
 PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 {
 	PJRT_Buffer *b = args->buffer;
 	struct adp_promise *ready;
-	bool asked = false;
+	bool is_new;
 
 	(void)pthread_mutex_lock(&b->host_lock);
-	if (!b->ready) {
-		b->ready = adp_promise_create(b->client->conn);
-		asked = b->ready != NULL;
-	}
+	is_new = !b->ready && make_ready(b);
 	ready = b->ready ? adp_promise_ref(b->ready) : NULL;
 	(void)pthread_mutex_unlock(&b->host_lock);
 	if (!ready)
 		return adp_out_of_memory();
-	if (asked)
+	if (is_new)
 		ask_when_ready(b, ready);
-	args->event = adp_event_create(ready, asked);
+	/* Whoever asks about an upload is going to wait for it; outputs are asked about as a matter of course. */
+	args->event = adp_event_create(ready, !b->is_output);
 	return args->event ? NULL : adp_out_of_memory();
 }
 
@@ -260,6 +287,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 	m->from = from->id;
 	m->to = to->id;
 	adp_send(conn, true);
+	adp_buffer_sent(to);
 	*out = to;
 	return NULL;
 }

@@ -26,6 +26,7 @@ struct adp_promise {
 	char *message; /* owned; NULL: none */
 	_Atomic uint64_t waited_from_ns; /* somebody polled in vain and waits; 0: nobody */
 	struct callback *first, **last;
+	LIST_HEAD(, PJRT_Buffer) buffers; /* borrowed: bound to it; of no use once it is kept */
 };
 
 struct PJRT_Event {
@@ -44,6 +45,7 @@ struct adp_promise *adp_promise_create(struct adp_conn *conn)
 	(void)pthread_cond_init(&p->changed, NULL);
 	p->conn = conn ? adp_conn_ref(conn) : NULL;
 	p->last = &p->first;
+	LIST_INIT(&p->buffers);
 	return p;
 }
 
@@ -85,6 +87,32 @@ PJRT_Error *adp_promise_error(struct adp_promise *p)
 	return adp_error(p->code, "%s", p->message ? p->message : sal_code_name(p->code));
 }
 
+void adp_promise_bind(struct adp_promise *p, PJRT_Buffer *buffer)
+{
+	(void)pthread_mutex_lock(&p->lock);
+	LIST_INSERT_HEAD(&p->buffers, buffer, bound);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+void adp_promise_unbind(struct adp_promise *p, PJRT_Buffer *buffer)
+{
+	if (adp_promise_is_kept(p)) /* nobody looks at the list any more */
+		return;
+	(void)pthread_mutex_lock(&p->lock);
+	if (!adp_promise_is_kept(p))
+		LIST_REMOVE(buffer, bound);
+	(void)pthread_mutex_unlock(&p->lock);
+}
+
+/* The lock is held: none of them can go meanwhile. */
+static void uncount_buffers(struct adp_promise *p)
+{
+	PJRT_Buffer *b;
+
+	LIST_FOREACH(b, &p->buffers, bound)
+		adp_buffer_uncount(b);
+}
+
 void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 {
 	struct callback *c;
@@ -97,6 +125,8 @@ void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 	}
 	p->code = code;
 	p->message = code && message ? strdup(message) : NULL;
+	if (code)
+		uncount_buffers(p);
 	atomic_store_explicit(&p->kept, true, memory_order_release);
 	from_ns = atomic_load_explicit(&p->waited_from_ns, memory_order_relaxed);
 	c = p->first;

@@ -130,6 +130,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
 		return error;
 	}
+	adp_buffer_sent(b);
 	*out_buffer = b;
 	return NULL;
 }

@@ -374,6 +374,86 @@ static void the_limit_is_what_was_set(void **state)
 	assert_int_equal(stats(t).bytes_limit, all);
 }
 
+/* Nor does it count twice when it goes. */
+static void a_refused_upload_is_not_in_use(void **state)
+{
+	static const int64_t sizes[] = { 100, 5000, 3 << 20 };
+	struct bed *t = *state;
+	PJRT_Buffer *b;
+	size_t i;
+
+	set_limit(t, 1);
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		b = put_bytes(t, sizes[i]);
+		assert_int_equal(ready_code(b), SAL_RESOURCE_EXHAUSTED);
+		expect_in_use(t, 0, 0);
+		ok(CALL(Buffer_Delete, .buffer = b));
+		expect_in_use(t, 0, 0);
+		buffer_destroy(b);
+		expect_in_use(t, 0, 0);
+	}
+	set_limit(t, 0);
+	b = put_bytes(t, sizes[0]);
+	assert_int_equal(ready_code(b), 0);
+	expect_in_use(t, 100, 100);
+	buffer_destroy(b);
+}
+
+/* Of a large one it is known without that anybody asks about it: here it shows in what uses it. */
+static void a_refused_upload_is_noticed(void **state)
+{
+	struct bed *t = *state;
+	PJRT_Buffer *refused, *copy = NULL;
+	char *bytes = malloc(3 << 20);
+
+	set_limit(t, 1 << 20);
+	refused = put_bytes(t, 3 << 20);
+	assert_int_equal(code_of(try_get(refused, bytes, 3 << 20)), SAL_RESOURCE_EXHAUSTED);
+	expect_in_use(t, 0, 0);
+	{
+		ARGS(Buffer_CopyToDevice, a, .buffer = refused, .dst_device = t->device);
+
+		ok(api->PJRT_Buffer_CopyToDevice(&a));
+		copy = a.dst_buffer;
+	}
+	assert_int_equal(code_of(try_get(copy, bytes, 3 << 20)), SAL_RESOURCE_EXHAUSTED);
+	expect_in_use(t, 0, 0);
+	buffer_destroy(copy);
+	buffer_destroy(refused);
+	expect_in_use(t, 0, 0);
+	free(bytes);
+}
+
+static void refused_outputs_are_not_in_use(void **state)
+{
+	struct bed *t = *state;
+	PJRT_Buffer *args[2] = { put_vector(t, 1), put_vector(t, 2) }, *out[2];
+	PJRT_LoadedExecutable *swap = compile(t, PROGRAM_SWAP);
+	PJRT_Event *done = NULL;
+	struct run run = {
+		.loaded = swap, .args = args, .arg_count = 2, .outputs = out, .done = &done
+	};
+
+	assert_int_equal(ready_code(args[0]) | ready_code(args[1]), 0);
+	set_limit(t, 1);
+	ok(try_execute(&run));
+	buffer_destroy(out[0]); /* maybe before it is known, maybe after */
+	assert_int_equal(await(done), SAL_RESOURCE_EXHAUSTED);
+	expect_in_use(t, 32, 32);
+	buffer_destroy(out[1]);
+	expect_in_use(t, 32, 32);
+	set_limit(t, 0);
+	ok(try_execute(&run));
+	assert_int_equal(await(done), 0);
+	assert_int_equal(stats(t).bytes_in_use, 64);
+	buffer_destroy(out[0]);
+	buffer_destroy(out[1]);
+	buffer_destroy(args[0]);
+	buffer_destroy(args[1]);
+	assert_int_equal(stats(t).bytes_in_use, 0);
+	loaded_destroy(swap);
+}
+
 /* Whoever asks about memory because something hangs must not hang. */
 static void memory_stats_wait_for_nobody(void **state)
 {
@@ -497,6 +577,9 @@ static int run_suite(void)
 		T(topology_is_the_clients),
 		T(memory_stats_are_the_sessions_own),
 		T(the_limit_is_what_was_set),
+		T(a_refused_upload_is_not_in_use),
+		T(a_refused_upload_is_noticed),
+		T(refused_outputs_are_not_in_use),
 		T(memory_stats_wait_for_nobody),
 		T(shorter_structs_are_respected),
 		T(longer_structs_are_fine),

@@ -5,6 +5,7 @@
     SALUS_TEST_MODELS   models that are served at once            (12)
 """
 
+import json
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sharing import JOBS, MIB, Holder, Watch, ask, go, session_named
+from sharing import JOBS, MIB, Holder, Watch, ask, go, session_named, wait_for
 
 JOB_COUNT = int(os.environ.get("SALUS_TEST_JOBS", "8"))
 MODEL_COUNT = int(os.environ.get("SALUS_TEST_MODELS", "12"))
@@ -90,6 +91,99 @@ def test_too_large_for_the_device(verb, served):
     assert session_named(daemon, "large")["persist_bytes"] < 40 * MIB
     other.end()
     large.end()
+
+
+# --- what a job is told ------------------------------------------------------------------------------
+
+WATCHED = """
+import json, sys
+import jax, jax.numpy as jnp, numpy as np
+
+device, kept = jax.devices()[0], []  # what fails is kept, too
+add = jax.jit(lambda x: x[:4] + 1)
+
+def put(mib):
+    kept.append(jax.device_put(np.ones(mib << 20, np.int8)))
+
+def make(mib):
+    kept.append(jax.jit(lambda x: jnp.zeros(mib << 20, jnp.int8) + x)(jnp.int8(1)))
+
+def use(mib):
+    put(mib)
+    kept.append(add(kept[-1]))
+
+def look():
+    pass
+
+for line in sys.stdin:
+    verb, *args = line.split()
+    error = None
+    try:
+        globals()[verb](*map(int, args))
+        jax.block_until_ready(kept[-1:])
+    except jax.errors.JaxRuntimeError as e:
+        error = str(e)
+    print(json.dumps([error, device.memory_stats()]), flush=True)
+"""
+
+
+class Watched:
+    """The job above; each answer is its error, if any, and its memory_stats."""
+
+    def __init__(self, client, name):
+        self.run, self.answers = client.start(WATCHED, env={"SALUS_JOB_NAME": name}), 0
+
+    def do(self, verb, *args):
+        self.run.say(" ".join(map(str, (verb, *args))))
+        wait_for(lambda: self.run.stdout.count("\n") > self.answers, 60, "an answer", self.run)
+        self.answers += 1
+        return json.loads(self.run.stdout.splitlines()[self.answers - 1])
+
+
+def in_mib(stats):
+    """Bytes in use, the most that were, and the limit; a few small arrays do not matter."""
+    return [stats[key] // MIB for key in ("bytes_in_use", "peak_bytes_in_use", "bytes_limit")]
+
+
+@pytest.mark.parametrize("verb", ["put", "make", "use"])
+def test_memory_stats_without_what_was_refused(verb, served):
+    """Also while the arrays that were refused are still there, and whoever finds out first."""
+    _, client = served("--memory", "96MiB")
+    job = Watched(client, "job")
+    error, stats = job.do("put", 8)
+    assert error is None and in_mib(stats) == [8, 8, 96]
+    for _ in range(2):
+        error, stats = job.do(verb, 200)
+        assert error.startswith("RESOURCE_EXHAUSTED"), error
+        assert in_mib(stats) == [8, 8, 96]
+    error, stats = job.do("put", 30)
+    assert error is None and in_mib(stats) == [38, 38, 96]
+    job.run.succeed()
+
+
+def test_memory_stats_follow_the_limit(served):
+    """As soon as the operator has set it; also of a job that is paused."""
+    daemon, client = served("--memory", "96MiB")
+    job = Watched(client, "job")
+
+    def steer(*args):
+        done = daemon.salus(*args)
+        assert done.returncode == 0, done.stderr
+
+    assert in_mib(job.do("put", 8)[1]) == [8, 8, 96]
+    steer("set", "job", "memory=64MiB")
+    assert in_mib(job.do("look")[1]) == [8, 8, 64]
+    error, stats = job.do("put", 60)
+    assert "the job's limit" in error and in_mib(stats) == [8, 8, 64]
+    steer("pause", "job")
+    steer("set", "job", "memory=80MiB")
+    assert in_mib(job.do("look")[1]) == [8, 8, 80]
+    steer("resume", "job")
+    error, stats = job.do("put", 60)
+    assert error is None and in_mib(stats) == [68, 68, 80]
+    steer("set", "job", "memory=none")
+    assert in_mib(job.do("look")[1]) == [68, 68, 96]
+    job.run.succeed()
 
 
 # --- one that grows --------------------------------------------------------------------------------
