@@ -182,7 +182,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	s->server = server;
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
-	s->patience.understands = hello->minor >= 2;
+	s->patience.understands = hello->minor >= SAL_MINOR_NEWS;
 	copy_name(s->name, hello->name);
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);

@@ -21,6 +21,8 @@
 #define SAL_WIRE_MINOR 2
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
+/* And from which on a client understands news: a done of request 0 with code 0. */
+#define SAL_MINOR_NEWS 2
 
 #define SAL_NAME_BYTES 128
 #define SAL_REASON_BYTES 256
