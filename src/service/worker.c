@@ -214,12 +214,12 @@ static void spin(void)
  * A moment of polling. At first others go before us: the client that is to send the next record needs a core to be
  * woken on. Then, as its record is due, we stay: on a busy core it takes half of such a pause to come back.
  */
-static void pass_time(const struct svc_worker *w, uint64_t now)
+static void pass_time(bool is_due)
 {
-	if (now - w->idle_from_ns < w->gap_ns / 2)
-		(void)sched_yield();
-	else
+	if (is_due)
 		spin();
+	else
+		(void)sched_yield();
 }
 
 /* All rings say that we sleep, and nothing has come meanwhile. */
@@ -300,7 +300,7 @@ static void rest(struct svc_server *server)
 	uint64_t now = svc_now_ns();
 	struct epoll_event rung[BELLS_AT_ONCE];
 	uint64_t wake_ns;
-	bool sleeps;
+	bool sleeps, is_due;
 	int n = 0;
 
 	if (w->idle_from_ns == 0) {
@@ -308,8 +308,9 @@ static void rest(struct svc_server *server)
 		w->device_idle = server->running == 0;
 	}
 	if (should_poll(server, now)) {
+		is_due = now - w->idle_from_ns >= w->gap_ns / 2;
 		(void)pthread_mutex_unlock(&server->lock);
-		pass_time(w, now);
+		pass_time(is_due);
 		(void)pthread_mutex_lock(&server->lock);
 		return;
 	}
