@@ -23,6 +23,12 @@ def quartiles(values):
     return values[len(values) // 4], values[-1 - len(values) // 4]
 
 
+def batch_for(step, seconds):
+    """The batch whose step takes that long, if step(batch) tells how long one takes: close to linear in the batch."""
+    small, large = step(32), step(512)
+    return max(8, int(32 + (seconds - small) * 480 / (large - small)) // 8 * 8)
+
+
 def show_time(seconds):
     for unit, factor in (("s", 1), ("ms", 1e3), ("us", 1e6)):
         if seconds * factor >= 1 or unit == "us":

@@ -5,7 +5,7 @@ import contextlib
 import math
 import time
 
-from machine import exact_cpu_ns, median, show_time
+from machine import batch_for, exact_cpu_ns, median, show_time
 from sharing_stage import Accounts, Lost
 
 MIB = 1 << 20
@@ -244,8 +244,7 @@ def row_alone(stage, report, options):
         for job in daemon.start_jobs("idle1", "idle2"):
             job.ask("load", 0, 1, 0)
         salus = daemon.start_job("job")
-        inproc.ask("train", 256, width, 5, False)
-        batch = max(8, int(256 * 5e-3 / inproc.ask("train", 256, width, 30, False)) // 8 * 8)
+        batch = batch_for(lambda batch: min(inproc.ask("train", batch, width, 30, False) for _ in range(4)), 5e-3)
         steps = int(span / 5e-3)
         for synchronous in (False, True):
             for job in (inproc, salus):
