@@ -38,6 +38,22 @@ void svc_outbox_close(struct svc_outbox *box)
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
+void svc_outbox_begin(struct svc_outbox *box)
+{
+	(void)pthread_mutex_lock(&box->lock);
+	box->still = true;
+	(void)pthread_mutex_unlock(&box->lock);
+}
+
+void svc_outbox_end(struct svc_outbox *box)
+{
+	(void)pthread_mutex_lock(&box->lock);
+	box->still = false;
+	if (!box->closed && sal_ring_publish(&box->ring, true))
+		sal_doorbell_ring(box->bell);
+	(void)pthread_mutex_unlock(&box->lock);
+}
+
 static void flush(struct svc_outbox *box)
 {
 	bool wake = false;
@@ -96,7 +112,7 @@ static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_
 		memcpy(at, fixed, fixed_size);
 		if (tail_size)
 			memcpy(at + fixed_size, tail, tail_size);
-		if (sal_ring_publish(&box->ring, true))
+		if (sal_ring_publish(&box->ring, !box->still))
 			sal_doorbell_ring(box->bell);
 	} else if (!box->closed) {
 		keep_for_later(box, fixed, fixed_size, tail, tail_size);

@@ -245,12 +245,16 @@ struct svc_outbox {
 	struct sal_ring ring;
 	int bell; /* borrowed: session */
 	bool closed;
+	bool still; /* the bell is not rung: more is about to come */
 	struct svc_letter *first, **last; /* owned; what did not fit */
 	size_t backlog_bytes;
 };
 
 void svc_outbox_init(struct svc_outbox *box, void *ring_memory, int bell);
 void svc_outbox_close(struct svc_outbox *box);
+/* Between these two all that is posted rings the bell once, at the end. Under server->lock. */
+void svc_outbox_begin(struct svc_outbox *box);
+void svc_outbox_end(struct svc_outbox *box);
 void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const void *tail,
 		     size_t tail_size);
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,

@@ -142,6 +142,17 @@ static bool start_granted(struct svc_server *server)
 	return any;
 }
 
+/* That it ended, then what it gave; the client is woken once, and finds both. */
+static void tell(struct svc_execution *x)
+{
+	struct svc_outbox *box = &x->session->outbox;
+
+	svc_outbox_begin(box);
+	svc_execution_tell(x);
+	svc_execution_serve(x);
+	svc_outbox_end(box);
+}
+
 bool svc_turn(struct svc_server *server)
 {
 	bool any = false, again = true;
@@ -154,8 +165,7 @@ bool svc_turn(struct svc_server *server)
 		again = start_granted(server) || ended;
 		while ((x = ended)) { /* the device has work again: time to tell clients */
 			ended = x->next_done;
-			svc_execution_tell(x); /* that it ended, before what it gave */
-			svc_execution_serve(x);
+			tell(x);
 			svc_execution_free(x);
 		}
 		any |= again;
