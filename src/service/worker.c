@@ -308,7 +308,7 @@ static void rest(struct svc_server *server)
 		w->device_idle = server->running == 0;
 	}
 	if (should_poll(server, now)) {
-		is_due = now - w->idle_from_ns >= w->gap_ns / 3;
+		is_due = now - w->idle_from_ns >= w->gap_ns / 2;
 		(void)pthread_mutex_unlock(&server->lock);
 		pass_time(is_due);
 		(void)pthread_mutex_lock(&server->lock);
