@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that measure know of the machine: who uses it, and how much of it. Not to be run by hand."""
+"""What the programs that measure have in common: who uses the machine and how much of it, batches for steps of a
+length, numbers as text. Not to be run by hand."""
 
 import contextlib
 import glob
