@@ -42,6 +42,8 @@
 /* NULL for code 0. A failed allocation gives a static error, which destroy leaves alone. */
 PJRT_Error *adp_error(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 PJRT_Error *adp_error_from(const struct sal_err *err);
+/* Its code and text, which live as long as it does; 0 for none. */
+void adp_error_read(const PJRT_Error *error, int *out_code, const char **out_text);
 PJRT_Error *adp_out_of_memory(void);
 
 void adp_Error_Destroy(PJRT_Error_Destroy_Args *args);
@@ -75,6 +77,8 @@ void adp_promise_poll(struct adp_promise *p);
 int adp_promise_wait(struct adp_promise *p);
 /* Fresh error, or NULL if it was kept well. Only once kept. */
 PJRT_Error *adp_promise_error(struct adp_promise *p);
+/* Calls with the error or NULL when it is kept, or now if it is. False for lack of memory. */
+bool adp_promise_then(struct adp_promise *p, PJRT_Event_OnReadyCallback call, void *arg);
 
 /* An event of its own for the caller; takes the reference. NULL for lack of memory. */
 PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for);
@@ -220,6 +224,10 @@ struct PJRT_Buffer {
 	void *host; /* owned; its bytes in this process, once somebody asked where they are */
 	struct adp_range range; /* where, if in the arena */
 	_Atomic int pins; /* those who use them */
+	struct adp_habit *
+		habit; /* owned reference; NULL: not an output, or not a small one. See prefetch.h */
+	size_t output; /* its number there */
+	struct adp_prefetch *prefetch; /* owned reference, or NULL */
 };
 
 /* The immutable description, shared by the executable and loaded executable objects. */
@@ -239,6 +247,7 @@ struct adp_program {
 	pthread_mutex_t layout_lock;
 	int64_t *minor_to_major; /* owned; of all outputs, as dims */
 	void **layouts; /* owned; made when asked for, see layouts.c */
+	struct adp_habit *habit; /* owned reference, or NULL: see prefetch.h */
 	_Atomic bool deleted;
 };
 

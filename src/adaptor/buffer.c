@@ -2,7 +2,7 @@
 /*
  * buffer - device memory as PJRT sees it. Everything but the bytes is known here.
  */
-#include "adaptor/adaptor.h"
+#include "adaptor/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +115,7 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 		adp_promise_unbind(args->buffer->ready, args->buffer);
 		adp_promise_unref(args->buffer->ready);
 	}
+	adp_prefetch_drop(args->buffer);
 	adp_host_free(args->buffer);
 	(void)pthread_mutex_destroy(&args->buffer->host_lock);
 	free(args->buffer);

@@ -40,6 +40,12 @@ PJRT_Error *adp_error(int code, const char *fmt, ...)
 	return error;
 }
 
+void adp_error_read(const PJRT_Error *error, int *out_code, const char **out_text)
+{
+	*out_code = error ? error->code : 0;
+	*out_text = error ? error->message : "";
+}
+
 PJRT_Error *adp_error_from(const struct sal_err *err)
 {
 	return adp_error(err->code, "%s", err->text);

@@ -5,7 +5,7 @@
  * Nothing waits. The outputs and the completion event share one promise, kept when the daemon says so.
  * Arguments whose memory an output takes over are gone at once, as JAX expects.
  */
-#include "adaptor/adaptor.h"
+#include "adaptor/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +158,7 @@ static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, uint32
 }
 
 static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t request,
-				uint64_t first)
+				uint64_t first, bool more_follows)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t keep = list_kept(args, NULL);
@@ -180,8 +180,28 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, 
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
 	(void)list_kept(args, (uint32_t *)(ids + n));
-	adp_send(p->conn, true);
+	adp_send(p->conn, !more_follows);
 	return NULL;
+}
+
+/* Which of its outputs are to be asked for; how many. */
+static size_t plan_prefetch(const struct adp_program *p, PJRT_Buffer **outputs)
+{
+	size_t i, planned = 0;
+
+	if (p->habit)
+		for (i = 0; i < p->facts->output_count; i++)
+			planned += adp_prefetch_plan(outputs[i], p->habit, i);
+	return planned;
+}
+
+static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
+{
+	size_t i;
+
+	for (i = 0; planned > 0; i++)
+		if (outputs[i]->prefetch)
+			adp_prefetch_send(outputs[i], --planned == 0);
 }
 
 PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
@@ -191,6 +211,7 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	struct adp_promise *promise;
 	PJRT_Error *error = check_args(args);
 	uint64_t request, first;
+	size_t prefetched;
 
 	if (!error)
 		error = check_donation(args);
@@ -204,8 +225,10 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 		adp_promise_unref(promise);
 		return adp_out_of_memory();
 	}
+	prefetched = plan_prefetch(p, args->output_lists[0]);
 	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
-	error = request ? send_execute(args, request, first) : adp_no_request(p->conn);
+	error = request ? send_execute(args, request, first, prefetched > 0)
+			: adp_no_request(p->conn);
 	if (error) {
 		if (!request || adp_request_drop(p->conn, request))
 			adp_promise_unref(promise); /* the request's */
@@ -213,6 +236,7 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 		adp_promise_unref(promise);
 		return error;
 	}
+	send_prefetch(args->output_lists[0], prefetched);
 	if (args->device_complete_events) {
 		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
 		if (!args->device_complete_events[0])

@@ -3,7 +3,7 @@
  * program - compiled programs. Compiling and loading wait for the daemon; what is known about a program
  * comes with the answer, so that all questions about it are answered here.
  */
-#include "adaptor/adaptor.h"
+#include "adaptor/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -134,6 +134,7 @@ static void program_unref(struct adp_program *p)
 	free(p->ranks);
 	free(p->kinds);
 	free(p->kind_sizes);
+	adp_habit_unref(p->habit);
 	free(p);
 }
 
@@ -208,6 +209,7 @@ static bool fill_lists(struct adp_program *p)
 		for (k = 0; k < o->rank; k++)
 			p->dims[dims++] = o->dims[k];
 	}
+	p->habit = adp_habit_create(f);
 	return true;
 }
 

@@ -231,26 +231,32 @@ static bool add_callback(struct adp_promise *p, struct callback *c)
 	return open;
 }
 
+bool adp_promise_then(struct adp_promise *p, PJRT_Event_OnReadyCallback call, void *arg)
+{
+	struct callback *c = NULL;
+
+	if (!adp_promise_is_kept(p)) {
+		c = malloc(sizeof(*c));
+		if (!c)
+			return false;
+		*c = (struct callback){ call, arg, NULL };
+	}
+	if (!c || !add_callback(p, c)) {
+		free(c);
+		call(adp_promise_error(p), arg);
+	}
+	return true;
+}
+
 PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
 {
 	/* The callback may destroy the event, and with it the last reference we know of. */
 	struct adp_promise *p = adp_promise_ref(args->event->promise);
-	struct callback *c = NULL;
+	bool done;
 
 	if (args->event->waited_for)
 		adp_promise_poll(p);
-	if (!adp_promise_is_kept(p)) {
-		c = malloc(sizeof(*c));
-		if (!c) {
-			adp_promise_unref(p);
-			return adp_out_of_memory();
-		}
-		*c = (struct callback){ args->callback, args->user_arg, NULL };
-	}
-	if (!c || !add_callback(p, c)) {
-		free(c);
-		args->callback(adp_promise_error(p), args->user_arg);
-	}
+	done = adp_promise_then(p, args->callback, args->user_arg);
 	adp_promise_unref(p);
-	return NULL;
+	return done ? NULL : adp_out_of_memory();
 }

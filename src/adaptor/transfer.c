@@ -6,7 +6,7 @@
  * the vendor uses the arena's bytes in place. Small ones ride in the record. Downloads come back the same two
  * ways and are copied to where they were asked for by whoever takes the completion.
  */
-#include "adaptor/adaptor.h"
+#include "adaptor/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -335,6 +335,8 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 		download_free(d);
 		return adp_out_of_memory();
 	}
+	if (!what->in_place && adp_prefetch_take(b, on_downloaded, d))
+		return NULL;
 	error = send_download(b, d, whole);
 	if (error) {
 		(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = *out_event });

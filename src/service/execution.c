@@ -14,16 +14,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* They are computed: whoever wants to read them need not wait. */
+static void finish_outputs(struct svc_execution *x)
+{
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		x->outputs[i]->producer = NULL;
+}
+
 void svc_execution_release(struct svc_execution *x)
 {
 	size_t i;
 
+	finish_outputs(x);
 	for (i = 0; i < x->arg_count; i++)
 		svc_buffer_unref(x->args[i]);
-	for (i = 0; i < x->output_count; i++) {
-		x->outputs[i]->producer = NULL;
+	for (i = 0; i < x->output_count; i++)
 		svc_buffer_unref(x->outputs[i]);
-	}
 	x->arg_count = x->output_count = 0;
 }
 
@@ -67,6 +75,7 @@ void svc_execution_submit(struct svc_execution *x)
 		s->temp_bytes = x->iteration.needs.ephem_bytes;
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	s->waiting_count++;
+	s->server->queued++;
 	svc_news_watch(s->server);
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
 }
@@ -104,6 +113,7 @@ void svc_execution_serve(struct svc_execution *x)
 {
 	struct svc_waiter *w;
 
+	finish_outputs(x);
 	while ((w = STAILQ_FIRST(&x->readers))) {
 		STAILQ_REMOVE_HEAD(&x->readers, link);
 		w->go(w);
@@ -136,6 +146,7 @@ void svc_execution_refuse(struct svc_execution *x)
 	svc_memory_explain(s, &x->refusal, text, sizeof(text));
 	TAILQ_REMOVE(&s->executions, x, link);
 	s->waiting_count--;
+	s->server->queued--;
 	fail_outputs(x, SAL_RESOURCE_EXHAUSTED, text);
 	svc_execution_release(x);
 	svc_memory_settle(s);
@@ -249,12 +260,15 @@ static bool is_all_there(const struct svc_execution *x)
 
 void svc_execution_start(struct svc_execution *x)
 {
+	struct svc_server *server = x->session->server;
 	const struct svc_buffer *failed = find_failed(x);
 
 	x->started = true;
 	x->session->waiting_count--;
-	x->session->server->running++;
+	server->queued--;
 	x->start_ns = svc_now_ns();
+	if (server->running++ == 0)
+		svc_pause_end(&server->worker.pause, x->start_ns);
 	if (x->session->dead) {
 		redeem(x);
 		fail(x, SAL_CANCELLED, "the session has ended");
@@ -266,6 +280,6 @@ void svc_execution_start(struct svc_execution *x)
 		launch(x);
 	} else {
 		x->errand.run = run_fetch;
-		svc_carrier_post(x->session->server, &x->errand);
+		svc_carrier_post(server, &x->errand);
 	}
 }

@@ -112,7 +112,7 @@ static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_
 		memcpy(at, fixed, fixed_size);
 		if (tail_size)
 			memcpy(at + fixed_size, tail, tail_size);
-		if (sal_ring_publish(&box->ring, !box->still))
+		if (!box->still && sal_ring_publish(&box->ring, true))
 			sal_doorbell_ring(box->bell);
 	} else if (!box->closed) {
 		keep_for_later(box, fixed, fixed_size, tail, tail_size);

@@ -164,7 +164,8 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	memset(server, 0, sizeof(*server));
 	server->options = *options;
 	server->listen_fd = server->lock_fd = -1;
-	server->worker.epoll = server->worker.bell = server->worker.ring_fd = -1;
+	server->worker.epoll = server->worker.alarm = -1;
+	server->worker.bell = server->worker.ring_fd = -1;
 	TAILQ_INIT(&server->granted);
 	TAILQ_INIT(&server->refused);
 	STAILQ_INIT(&server->carrier.errands);

@@ -49,6 +49,7 @@
 #include "link/ring.h"
 #include "service/idmap.h"
 #include "service/news.h"
+#include "service/pause.h"
 #include "service/recall.h"
 #include "service/trace.h"
 
@@ -245,14 +246,14 @@ struct svc_outbox {
 	struct sal_ring ring;
 	int bell; /* borrowed: session */
 	bool closed;
-	bool still; /* the bell is not rung: more is about to come */
+	bool still; /* nothing is shown: more is about to come */
 	struct svc_letter *first, **last; /* owned; what did not fit */
 	size_t backlog_bytes;
 };
 
 void svc_outbox_init(struct svc_outbox *box, void *ring_memory, int bell);
 void svc_outbox_close(struct svc_outbox *box);
-/* Between these two all that is posted rings the bell once, at the end. Under server->lock. */
+/* All that is posted between these two is seen at once, at the end. Under server->lock. */
 void svc_outbox_begin(struct svc_outbox *box);
 void svc_outbox_end(struct svc_outbox *box);
 void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const void *tail,
@@ -366,13 +367,15 @@ struct svc_worker {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
-	int epoll, bell, ring_fd; /* owned */
+	int epoll, bell, ring_fd, alarm; /* owned */
 	_Atomic bool sleeps;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
 	bool look; /* somebody else's turn left something for it to do */
-	uint64_t idle_from_ns; /* nothing to do since */
-	bool device_idle; /* and nothing ran when that began */
-	uint64_t gap_ns; /* learned: how long nothing to do lasts while nothing runs */
+	uint64_t idle_from_ns; /* nothing to do since; 0: there is */
+	bool is_lull; /* and no iteration runs or is foreseen */
+	uint64_t lull_ns; /* learned: how long lulls last */
+	struct svc_pause pause; /* of the device */
+	bool has_alarm;
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 };
 
@@ -380,8 +383,8 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err);
 void svc_worker_stop(struct svc_server *server);
 /* Something changed that it should look at. Any thread. */
 void svc_worker_wake(struct svc_server *server);
-/* Would it poll if the device had nothing to do? */
-bool svc_worker_would_poll(const struct svc_worker *w);
+/* The device pauses: see to it that a worker that sleeps wakes to poll; true if that is now. Under server->lock. */
+bool svc_worker_foresee(struct svc_server *server);
 /* So much waits for its turn that the client is not read from: its ring fills, and it waits. */
 bool svc_session_is_ahead(const struct svc_session *s);
 /* Wake when that bell rings; 0 is the worker's own. */
@@ -431,6 +434,7 @@ struct svc_server {
 	struct svc_news news;
 	struct svc_worker worker;
 	struct svc_carrier carrier;
+	uint32_t queued; /* executions that have not started */
 	uint32_t running; /* executions that started and are not accounted for */
 	_Atomic uint32_t reporters; /* threads within svc_turn_done */
 	uint64_t start_ns;

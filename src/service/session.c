@@ -220,6 +220,7 @@ static void drop_executions(struct svc_session *s)
 		if (x->started || x->is_granted || x->is_refused) /* somebody has it in hand */
 			continue;
 		TAILQ_REMOVE(&s->executions, x, link);
+		s->server->queued--;
 		for (i = 0; i < x->output_count; i++)
 			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
 		svc_execution_free(x);

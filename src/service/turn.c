@@ -93,7 +93,8 @@ static void account(struct svc_server *server, struct svc_execution *x)
 	struct svc_session *s = x->session;
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
 
-	server->running--;
+	if (--server->running == 0)
+		svc_pause_begin(&server->worker.pause, x->end_ns);
 	server->lanes[x->lane].iterations++;
 	server->lanes[x->lane].busy_ns += used_ns;
 	learn(&x->program->mean_ns, used_ns);
@@ -142,11 +143,13 @@ static bool start_granted(struct svc_server *server)
 	return any;
 }
 
-/* That it ended, then what it gave; the client is woken once, and finds both. */
+/* That it ended, then what it gave; the client is woken once, and finds both. Not twice. */
 static void tell(struct svc_execution *x)
 {
 	struct svc_outbox *box = &x->session->outbox;
 
+	if (x->is_told && STAILQ_EMPTY(&x->readers))
+		return;
 	svc_outbox_begin(box);
 	svc_execution_tell(x);
 	svc_execution_serve(x);
@@ -159,7 +162,10 @@ bool svc_turn(struct svc_server *server)
 
 	while (again) {
 		struct svc_execution *ended = take_done(server), *x;
+		bool is_urgent = server->queued > 0; /* for the device, or else for the clients */
 
+		for (x = ended; x && !is_urgent; x = x->next_done)
+			tell(x);
 		for (x = ended; x; x = x->next_done)
 			account(server, x);
 		again = start_granted(server) || ended;
@@ -192,12 +198,7 @@ void svc_turn_done(struct svc_execution *x)
 	if (pthread_mutex_trylock(&server->lock) == 0) {
 		push_done(server, x);
 		(void)svc_turn(server); /* x is gone */
-		wake = server->worker.look;
-		if (server->running == 0) { /* a pause begins: will it be a short one? */
-			server->worker.idle_from_ns = svc_now_ns();
-			server->worker.device_idle = true;
-			wake |= svc_worker_would_poll(&server->worker);
-		}
+		wake = svc_worker_foresee(server) || server->worker.look;
 		(void)pthread_mutex_unlock(&server->lock);
 	} else {
 		/* Who launches it holds the lock, and tells its client after those that ended before. */

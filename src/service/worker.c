@@ -2,9 +2,10 @@
 /*
  * worker - the thread that drains the rings, and takes its turn when nobody else did.
  *
- * With something to do it does it. With nothing to do it polls for as long as such pauses have lasted lately,
- * if that is short, and then sleeps until a bell rings. It does not poll while the device is at work on
- * something long: on a small machine that would take away what the work needs.
+ * With something to do it does it. With nothing to do it sleeps until a bell rings, or polls if something is likely to
+ * come soon: when the next iteration is due (pause.h), while something short runs, and between records that follow each
+ * other closely. It does not poll while the device is at work on something long: on a small machine that would take
+ * away what the work needs.
  */
 #include "service/service.h"
 
@@ -16,16 +17,21 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "link/socket.h"
 
-/* Pauses longer than this are slept through. */
-#define POLL_MOST_NS UINT64_C(400000)
+/* Lulls longer than this are slept through. */
+#define LULL_MOST_NS UINT64_C(100000)
 /* While something longer than this runs, there is no polling. */
 #define SHORT_NS UINT64_C(100000)
+/* It is not worth sleeping for less. */
+#define SLEEP_LEAST_NS UINT64_C(20000)
+/* Where a bell is called by its session: no session has this. */
+#define ALARM_ID UINT64_MAX
 /* Records of one client before others get their turn. */
 #define RECORDS_AT_ONCE 64
 #define BELLS_AT_ONCE 16
@@ -164,34 +170,66 @@ static bool tick(struct svc_server *server)
 	return true;
 }
 
-bool svc_worker_would_poll(const struct svc_worker *w)
+static void set_alarm(struct svc_worker *w, uint64_t at_ns)
 {
-	return w->gap_ns <= POLL_MOST_NS;
+	struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at_ns / 1000000000u),
+					      .tv_nsec = (long)(at_ns % 1000000000u) } };
+
+	(void)timerfd_settime(w->alarm, TFD_TIMER_ABSTIME, &t, NULL);
+	w->has_alarm = at_ns > 0;
 }
 
-/*
- * Is a pause likely to be short? With nothing running, a job is about to send its next; how long that takes is
- * learned. With something short running, its end is near. With something long running: no.
- */
-static bool should_poll(struct svc_server *server, uint64_t now)
+bool svc_worker_foresee(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
-	uint64_t budget = w->gap_ns * 2;
-	struct svc_session *s;
+	uint64_t now = svc_now_ns();
+	uint64_t due_ns = svc_pause_due_ns(&w->pause);
 
-	if (!svc_worker_would_poll(w))
+	if (!atomic_load_explicit(&w->sleeps, memory_order_relaxed))
+		return false; /* it will see for itself */
+	switch (svc_pause_phase(&w->pause, now)) {
+	case SVC_PAUSE_EARLY:
+		if (due_ns - now < SLEEP_LEAST_NS)
+			return true;
+		set_alarm(w, due_ns);
 		return false;
-	if (budget > POLL_MOST_NS)
-		budget = POLL_MOST_NS;
-	if (now - w->idle_from_ns > budget)
+	case SVC_PAUSE_DUE:
+		return true;
+	default:
 		return false;
+	}
+}
+
+/* With something short running, its end is near. */
+static bool runs_something_long(const struct svc_server *server)
+{
+	const struct svc_session *s;
+
 	TAILQ_FOREACH(s, &server->sessions, link) {
-		struct svc_execution *x = TAILQ_FIRST(&s->executions);
+		const struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
 		if (x && x->started && x->program->mean_ns > SHORT_NS)
-			return false;
+			return true;
 	}
-	return true;
+	return false;
+}
+
+/* Is something likely to come soon? */
+static bool should_poll(const struct svc_server *server, uint64_t now)
+{
+	const struct svc_worker *w = &server->worker;
+	uint64_t idle = now - w->idle_from_ns;
+
+	if (server->running > 0)
+		return idle < 2 * SHORT_NS && !runs_something_long(server);
+	switch (svc_pause_phase(&w->pause, now)) {
+	case SVC_PAUSE_EARLY:
+		return svc_pause_due_ns(&w->pause) - now < SLEEP_LEAST_NS;
+	case SVC_PAUSE_DUE:
+		return true;
+	default:
+		return w->lull_ns <= LULL_MOST_NS && idle <= 2 * w->lull_ns;
+	}
 }
 
 /* Leave the lock, and the other thread of the core, to others for about a microsecond. */
@@ -293,49 +331,61 @@ static void quiet_bells(struct svc_server *server, const struct epoll_event *run
 	}
 }
 
-/* Nothing to do: poll or sleep. The lock is ours, before and after. */
-static void rest(struct svc_server *server)
+/* Sleep until a bell rings, or the alarm, or nothing is to be slept for. The lock is ours, before and after. */
+static void go_to_sleep(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
-	uint64_t now = svc_now_ns();
 	struct epoll_event rung[BELLS_AT_ONCE];
-	uint64_t wake_ns;
-	bool sleeps, is_due;
+	bool sleeps = may_sleep(server);
+	uint64_t wake_ns = w->wake_ns;
 	int n = 0;
 
-	if (w->idle_from_ns == 0) {
-		w->idle_from_ns = now;
-		w->device_idle = server->running == 0;
-	}
-	if (should_poll(server, now)) {
-		is_due = now - w->idle_from_ns >= w->gap_ns / 2;
-		(void)pthread_mutex_unlock(&server->lock);
-		pass_time(is_due);
-		(void)pthread_mutex_lock(&server->lock);
-		return;
-	}
-	sleeps = may_sleep(server);
-	wake_ns = w->wake_ns;
+	if (sleeps)
+		sleeps = !svc_worker_foresee(server);
 	w->look = false;
 	(void)pthread_mutex_unlock(&server->lock);
 	if (sleeps)
 		n = wait_for_bells(w, rung, wake_ns);
 	(void)pthread_mutex_lock(&server->lock);
 	quiet_bells(server, rung, n);
+	if (w->has_alarm)
+		set_alarm(w, 0);
 	awake(server);
+}
+
+/* Nothing to do: poll or sleep. The lock is ours, before and after. */
+static void rest(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+	uint64_t now = svc_now_ns();
+	bool is_due;
+
+	if (w->idle_from_ns == 0) {
+		w->idle_from_ns = now;
+		w->is_lull = server->running == 0 &&
+			     svc_pause_phase(&w->pause, now) == SVC_PAUSE_OVER;
+	}
+	if (!should_poll(server, now)) {
+		go_to_sleep(server);
+		return;
+	}
+	is_due = w->pause.from_ns > 0 && 2 * (now - w->pause.from_ns) >= w->pause.over_after_ns;
+	(void)pthread_mutex_unlock(&server->lock);
+	pass_time(is_due);
+	(void)pthread_mutex_lock(&server->lock);
 }
 
 static void worked(struct svc_worker *w)
 {
-	uint64_t gap;
+	uint64_t lull;
 
 	if (w->idle_from_ns == 0)
 		return;
-	gap = svc_now_ns() - w->idle_from_ns;
-	if (gap > 4 * POLL_MOST_NS)
-		gap = 4 * POLL_MOST_NS;
-	if (w->device_idle) /* how long the device works says nothing about it */
-		w->gap_ns = w->gap_ns - w->gap_ns / 4 + gap / 4;
+	lull = svc_now_ns() - w->idle_from_ns;
+	if (lull > 4 * LULL_MOST_NS)
+		lull = 4 * LULL_MOST_NS;
+	if (w->is_lull)
+		w->lull_ns = w->lull_ns - w->lull_ns / 4 + lull / 4;
 	w->idle_from_ns = 0;
 }
 
@@ -366,15 +416,19 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err)
 	sigset_t all, before;
 	int rc;
 
-	w->gap_ns = 4 * POLL_MOST_NS;
+	w->lull_ns = 4 * LULL_MOST_NS;
+	svc_pause_init(&w->pause);
 	w->record = aligned_alloc(64, SAL_RECORD_MAX);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (!w->record || w->epoll < 0)
+	w->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (!w->record || w->epoll < 0 || w->alarm < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory or open files");
 	rc = sal_doorbell_create(&w->ring_fd, &w->bell, err);
 	if (rc < 0)
 		return rc;
 	rc = svc_worker_watch(server, w->bell, 0, err);
+	if (rc >= 0)
+		rc = svc_worker_watch(server, w->alarm, ALARM_ID, err);
 	if (rc < 0)
 		return rc;
 	(void)sigfillset(&all);
@@ -401,6 +455,8 @@ void svc_worker_stop(struct svc_server *server)
 	w->record = NULL;
 	if (w->epoll >= 0)
 		(void)close(w->epoll);
+	if (w->alarm >= 0)
+		(void)close(w->alarm);
 	if (w->bell >= 0)
 		(void)close(w->bell);
 	if (w->ring_fd >= 0)

@@ -133,6 +133,25 @@ static void who_sleeps_is_woken(void **state)
 	assert_true(is_ringing(p->bell));
 }
 
+/* What belongs together is seen together, and wakes once. */
+static void nothing_shows_before_the_end(void **state)
+{
+	struct post *p = *state;
+	bool wake;
+
+	assert_true(sal_ring_sleep(&p->client));
+	svc_outbox_begin(&p->box);
+	svc_outbox_done(&p->box, 1, 0, NULL, 0);
+	svc_outbox_done(&p->box, 2, 0, "bytes", 5);
+	assert_false(is_ringing(p->bell));
+	assert_null(take(p, &wake));
+	svc_outbox_end(&p->box);
+	assert_true(is_ringing(p->bell));
+	assert_int_equal(take_done(p)->request, 1);
+	assert_int_equal(take_done(p)->request, 2);
+	assert_null(take(p, &wake));
+}
+
 /* Four times what the ring holds: nothing is lost, nothing overtakes. */
 static void a_backlog_keeps_the_order(void **state)
 {
@@ -265,6 +284,7 @@ int main(void)
 		TEST(completions_say_what_they_were_told),
 		TEST(long_sentences_are_cut),
 		TEST(who_sleeps_is_woken),
+		TEST(nothing_shows_before_the_end),
 		TEST(a_backlog_keeps_the_order),
 		TEST(a_backlog_without_end_is_overfull),
 		TEST(a_lying_reader_only_hurts_itself),
