@@ -224,8 +224,7 @@ struct PJRT_Buffer {
 	void *host; /* owned; its bytes in this process, once somebody asked where they are */
 	struct adp_range range; /* where, if in the arena */
 	_Atomic int pins; /* those who use them */
-	struct adp_habit *
-		habit; /* owned reference; NULL: not an output, or not a small one. See prefetch.h */
+	struct adp_habit *habit; /* owned reference; NULL: not a small output; see prefetch.h */
 	size_t output; /* its number there */
 	struct adp_prefetch *prefetch; /* owned reference, or NULL */
 };

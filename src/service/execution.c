@@ -6,8 +6,8 @@
  *                                              |          ^
  *                                              +- carrier-+   if its program or arguments are elsewhere
  *
- * The vendor's thread that reports the end starts the next one first and tells the client then, if the lock is
- * free; otherwise it tells the client at once and leaves the rest to the worker.
+ * The vendor's thread that reports the end takes the turn if the lock is free: it starts the next one and tells the
+ * client, the client first if nothing waits. Otherwise it tells the client at once and leaves the rest to the worker.
  */
 #include "service/service.h"
 

@@ -113,6 +113,7 @@ int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t 
 struct svc_waiter {
 	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, or execution->readers */
 	void (*go)(struct svc_waiter *w); /* the buffer has its device memory, or failed; frees w */
+	const struct svc_buffer *reads; /* borrowed; in execution->readers: which output */
 };
 
 /* Under server->lock. */

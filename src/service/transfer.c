@@ -222,6 +222,7 @@ static void download_start(struct svc_waiter *w)
 	struct sal_err err = { 0 };
 
 	if (b->producer && d->size <= SMALL_DOWNLOAD) {
+		w->reads = b;
 		STAILQ_INSERT_TAIL(&b->producer->readers, w, link);
 		return;
 	}

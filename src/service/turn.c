@@ -156,6 +156,30 @@ static void tell(struct svc_execution *x)
 	svc_outbox_end(box);
 }
 
+static bool takes_over(const struct svc_execution *x, const struct svc_buffer *b)
+{
+	size_t i;
+
+	for (i = 0; i < x->donated_count; i++)
+		if (x->args[x->donated[i]] == b)
+			return true;
+	return false;
+}
+
+/* Somebody reads an output of it that is about to be taken over. */
+static bool is_read_for_the_last_time(const struct svc_server *server,
+				      const struct svc_execution *ended)
+{
+	const struct svc_waiter *w;
+	const struct svc_execution *x;
+
+	STAILQ_FOREACH(w, &ended->readers, link)
+		TAILQ_FOREACH(x, &server->granted, granted)
+			if (takes_over(x, w->reads))
+				return true;
+	return false;
+}
+
 bool svc_turn(struct svc_server *server)
 {
 	bool any = false, again = true;
@@ -168,6 +192,9 @@ bool svc_turn(struct svc_server *server)
 			tell(x);
 		for (x = ended; x; x = x->next_done)
 			account(server, x);
+		for (x = ended; x; x = x->next_done)
+			if (is_read_for_the_last_time(server, x))
+				tell(x);
 		again = start_granted(server) || ended;
 		while ((x = ended)) { /* the device has work again: time to tell clients */
 			ended = x->next_done;

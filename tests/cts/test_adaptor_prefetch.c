@@ -239,6 +239,35 @@ static void what_is_donated_was_read_before(void **state)
 	loaded_destroy(p);
 }
 
+/* Asked for while it is computed, given away to the next iteration, and read all the same. */
+static void a_read_before_a_donation(void **state)
+{
+	struct bed *t = *state;
+	PJRT_LoadedExecutable *p = compile(t, PROGRAM_DONATE);
+	PJRT_Buffer *args[] = { put_vector(t, 0), put_vector(t, 1) };
+	float data[100][LANES];
+	PJRT_Event *read[100];
+	int i;
+
+	for (i = 0; i < 100; i++) {
+		PJRT_Buffer *next = run_add(p, args, NULL);
+		ARGS(Buffer_ToHostBuffer, a, .src = next, .dst = data[i],
+		     .dst_size = sizeof(data[i]));
+
+		ok(api->PJRT_Buffer_ToHostBuffer(&a));
+		read[i] = a.event;
+		buffer_destroy(args[0]);
+		args[0] = next;
+	}
+	for (i = 0; i < 100; i++) {
+		assert_int_equal(await(read[i]), 0);
+		assert_true(data[i][0] == (float)(i + 1) && data[i][1] == (float)(2 * i + 3));
+	}
+	buffer_destroy(args[0]);
+	buffer_destroy(args[1]);
+	loaded_destroy(p);
+}
+
 static void the_daemon_may_die(void **state)
 {
 	struct bed *t = *state;
@@ -270,6 +299,7 @@ static int run_suite(void)
 		T(errors_come_with_it),
 		T(it_may_come_too_late),
 		T(what_is_donated_was_read_before),
+		T(a_read_before_a_donation),
 	};
 	const struct CMUnitTest with_own_daemon[] = {
 		cmocka_unit_test_setup_teardown(the_daemon_may_die, bed_setup_own,
