@@ -372,6 +372,7 @@ struct svc_worker {
 	_Atomic bool sleeps;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
 	bool look; /* somebody else's turn left something for it to do */
+	bool makes_way; /* it started something long: others first */
 	uint64_t idle_from_ns; /* nothing to do since; 0: there is */
 	bool is_lull; /* and no iteration runs or is foreseen */
 	uint64_t lull_ns; /* learned: how long lulls last */

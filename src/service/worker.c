@@ -28,6 +28,8 @@
 #define LULL_MOST_NS UINT64_C(100000)
 /* While something longer than this runs, there is no polling. */
 #define SHORT_NS UINT64_C(100000)
+/* After starting something longer than this, we make way for the threads that compute it. */
+#define LONG_NS UINT64_C(3000000)
 /* It is not worth sleeping for less. */
 #define SLEEP_LEAST_NS UINT64_C(20000)
 /* Where a bell is called by its session: no session has this. */
@@ -116,6 +118,13 @@ static bool retry(struct svc_session *s)
 	return true;
 }
 
+static bool has_started_something_long(const struct svc_session *s)
+{
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
+
+	return x && x->started && x->program->mean_ns > LONG_NS;
+}
+
 static bool drain(struct svc_server *server, struct svc_session *s)
 {
 	unsigned n;
@@ -130,7 +139,7 @@ static bool drain(struct svc_server *server, struct svc_session *s)
 		retried = retry(s);
 		(void)svc_turn(server);
 	}
-	for (n = 0; n < RECORDS_AT_ONCE && is_read(s); n++) {
+	for (n = 0; n < RECORDS_AT_ONCE && is_read(s) && !server->worker.makes_way; n++) {
 		enum sal_ring_take got = sal_ring_take(&s->submit, server->worker.record, &wake);
 
 		if (got == SAL_RING_EMPTY)
@@ -139,7 +148,7 @@ static bool drain(struct svc_server *server, struct svc_session *s)
 			misbehaved(s, "it sent a record that breaks the rules");
 			return true;
 		}
-		(void)svc_turn(server);
+		server->worker.makes_way = svc_turn(server) && has_started_something_long(s);
 	}
 	if (n > 0)
 		svc_memory_settle(s);
@@ -151,11 +160,23 @@ static bool drain_all(struct svc_server *server)
 	struct svc_session *s, *next;
 	bool any = false;
 
-	for (s = TAILQ_FIRST(&server->sessions); s; s = next) {
+	for (s = TAILQ_FIRST(&server->sessions); s && !server->worker.makes_way; s = next) {
 		next = TAILQ_NEXT(s, link);
 		any |= drain(server, s);
 	}
 	return any;
+}
+
+/*
+ * The thread of the vendor's that was given an iteration has been woken, maybe on this core, and would wait until we
+ * sleep. Whatever else there is to do has time: the iteration is long.
+ */
+static void make_way(struct svc_server *server)
+{
+	server->worker.makes_way = false;
+	(void)pthread_mutex_unlock(&server->lock);
+	(void)sched_yield();
+	(void)pthread_mutex_lock(&server->lock);
 }
 
 static bool tick(struct svc_server *server)
@@ -401,6 +422,8 @@ static void *work(void *arg)
 		if (tick(server))
 			any |= svc_turn(server);
 		any |= drain_all(server);
+		if (server->worker.makes_way)
+			make_way(server);
 		if (any)
 			worked(&server->worker);
 		else
