@@ -118,11 +118,11 @@ static bool retry(struct svc_session *s)
 	return true;
 }
 
-static bool has_started_something_long(const struct svc_session *s)
+static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
 {
 	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
-	return x && x->started && x->program->mean_ns > LONG_NS;
+	return x && x->started && x->program->mean_ns > ns;
 }
 
 static bool drain(struct svc_server *server, struct svc_session *s)
@@ -148,7 +148,7 @@ static bool drain(struct svc_server *server, struct svc_session *s)
 			misbehaved(s, "it sent a record that breaks the rules");
 			return true;
 		}
-		server->worker.makes_way = svc_turn(server) && has_started_something_long(s);
+		server->worker.makes_way = svc_turn(server) && runs_longer_than(s, LONG_NS);
 	}
 	if (n > 0)
 		svc_memory_settle(s);
@@ -221,18 +221,14 @@ bool svc_worker_foresee(struct svc_server *server)
 	}
 }
 
-/* With something short running, its end is near. */
-static bool runs_something_long(const struct svc_server *server)
+static bool all_that_runs_is_short(const struct svc_server *server)
 {
 	const struct svc_session *s;
 
-	TAILQ_FOREACH(s, &server->sessions, link) {
-		const struct svc_execution *x = TAILQ_FIRST(&s->executions);
-
-		if (x && x->started && x->program->mean_ns > SHORT_NS)
-			return true;
-	}
-	return false;
+	TAILQ_FOREACH(s, &server->sessions, link)
+		if (runs_longer_than(s, SHORT_NS))
+			return false;
+	return true;
 }
 
 /* Is something likely to come soon? */
@@ -241,8 +237,8 @@ static bool should_poll(const struct svc_server *server, uint64_t now)
 	const struct svc_worker *w = &server->worker;
 	uint64_t idle = now - w->idle_from_ns;
 
-	if (server->running > 0)
-		return idle < 2 * SHORT_NS && !runs_something_long(server);
+	if (server->running > 0) /* its end is near, and then the next is */
+		return idle < 2 * SHORT_NS && all_that_runs_is_short(server);
 	switch (svc_pause_phase(&w->pause, now)) {
 	case SVC_PAUSE_EARLY:
 		return svc_pause_due_ns(&w->pause) - now < SLEEP_LEAST_NS;
