@@ -16,8 +16,11 @@ from traces import check, replay, rows, save  # noqa: E402
 JOBS = 8
 POLICIES = ["fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix"]
 # Each iteration adds one to its counter and to all of its 3 MiB, on the device; none may be lost or run twice.
+# A job runs on until the gate is open, and then so many more.
 COUNTER = """
 import sys
+from itertools import count as integers
+from pathlib import Path
 from functools import partial
 import jax, jax.numpy as jnp, numpy as np
 
@@ -26,10 +29,15 @@ def step(count, state):
     work = jax.lax.fori_loop(0, 20, lambda i, a: jnp.tanh(a @ a), jnp.eye(48) + count * 0)
     return count + 1, state + 1 + work[0, 1] * 0
 
-count, state = jnp.int32(0), jax.device_put(np.zeros(3 << 18, np.float32))
-steps, seen = int(sys.argv[1]), []
+more, gate, seen = int(sys.argv[1]), Path(sys.argv[2]), []
 try:
-    for i in range(steps):
+    count, state = jnp.int32(0), jax.device_put(np.zeros(3 << 18, np.float32))
+    for i in integers():
+        if gate.exists():
+            break
+        count, state = step(count, state)
+    steps = i + more
+    for i in range(i, steps):
         count, state = step(count, state)
         if i % 7 == 0:
             seen.append((i, count + 0))
@@ -43,14 +51,14 @@ except Exception as error:
 
 
 class Chaos:
-    def __init__(self, daemon, client, rng):
-        self.daemon, self.client, self.rng = daemon, client, rng
+    def __init__(self, daemon, client, rng, gate):
+        self.daemon, self.client, self.rng, self.gate = daemon, client, rng, gate
         self.jobs, self.killed, self.born = {}, set(), 0
 
     def arrive(self):
         name = f"job{self.born}"
         self.born += 1
-        self.jobs[name] = self.client.start(COUNTER, self.rng.randrange(100, 500), env={
+        self.jobs[name] = self.client.start(COUNTER, self.rng.randrange(100, 500), self.gate, env={
             "SALUS_JOB_NAME": name, "SALUS_WEIGHT": str(self.rng.choice([1, 2, 5])),
             "SALUS_PRIORITY": str(self.rng.randrange(4)), "SALUS_KIND": self.rng.choice(["training", "inference"]),
             "SALUS_TIME": self.rng.choice(["", "1s", "20s"])})
@@ -81,18 +89,26 @@ class Chaos:
             self.killed.add(name)
             self.say("kill", name)
 
+    def all_run(self):
+        """Every one of them has its state on the device, or has had to page it out for the others."""
+        sessions = self.daemon.sessions()
+        return len(sessions) == JOBS and all(s["iterations"] > 0 for s in sessions)
+
     def calm(self):
         for name in self.there():
             self.say("resume", name)
         self.say("policy", "fair", "--lanes", "2")
 
 
-def test_chaos(start_daemon, client_of, rng, tmp_path, patience):
+def test_chaos(start_daemon, client_of, rng, tmp_path, wait, patience):
     actions, seconds = (float(n) for n in os.environ.get("SALUS_TEST_CHAOS", "30:12").split(":"))
-    daemon = start_daemon("--memory", "16MiB", "--trace-records", str(1 << 22))
-    chaos = Chaos(daemon, client_of(daemon), rng)
+    daemon = start_daemon("--policy", "fair", "--memory", "16MiB", "--trace-records", str(1 << 22))
+    gate = tmp_path / "gate"
+    chaos = Chaos(daemon, client_of(daemon), rng, gate)
     for _ in range(JOBS):
         chaos.arrive()
+    wait(chaos.all_run, 60, "all jobs to run")
+    gate.touch()
     began = time.monotonic()
     for n in range(int(actions)):
         time.sleep(max(0, began + n * seconds / actions - time.monotonic()))

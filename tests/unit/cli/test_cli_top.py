@@ -129,7 +129,7 @@ def test_it_shows_the_jobs_and_leaves(stage, top, columns, rows):
     stage.job("worker", ms=5)
     stage.job("quiet", busy=False)
     t = top(columns=columns, rows=rows)
-    t.until(lambda t: re.search(r"worker +(running|ready) .*[1-9]\d?% ", t.text()))
+    t.until(lambda t: re.search(r"worker +(running|ready) .* [1-9]\d{0,2}% ", t.text()))
     assert t.alternate
     assert t.lines()[0].startswith("salus top: fake, policy fair, 1 of 1 lanes, 2 jobs")
     assert t.lines()[1].startswith("busy [") and "memory [" in t.lines()[1]
