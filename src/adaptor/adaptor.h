@@ -2,19 +2,22 @@
 /*
  * adaptor - what the files of libsalus_pjrt.so share.
  *
- * The library is a guest in somebody else's process: libc only, no signal handlers, no output unless
- * SALUS_LOG is set, quiet at fork and exit. It never aborts. JAX aborts the process when a metadata or
- * lifetime call fails, so those are answered from what is known locally and cannot fail; a dead daemon shows
- * only through Execute, transfers and events, as UNAVAILABLE.
+ * The library is a guest in somebody else's process: libc only, no signal handlers, no output but what the
+ * daemon has to tell the job's user, quiet at fork and exit. It never aborts. JAX aborts the process when a
+ * metadata or lifetime call fails, so those are answered from what is known locally and cannot fail; a dead
+ * daemon shows only through Execute, transfers and events, as UNAVAILABLE.
  *
  *     api.c         the table of functions
  *     error.c       PJRT_Error
  *     promise.c     something that will be so: PJRT_Event is a view of one
- *     conn.c        the connection: rings, the reader thread; requests.c: what is not yet answered
+ *     conn.c        the connection: rings, the reader thread
+ *     greeting.c    what it begins with
+ *     requests.c    what is not yet answered
  *     arena.c       the client's side of the shared memory for bulk data
  *     client.c      PJRT_Client, devices, memories, topology
  *     program.c     PJRT_Executable, PJRT_LoadedExecutable
  *     execute.c     running one
+ *     prefetch.c    small results that a job reads each time
  *     buffer.c      PJRT_Buffer
  *     transfer.c    uploads and downloads
  *     host.c        the address of a buffer's bytes in this process

@@ -254,7 +254,12 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 	facts = adp_conn_facts(client->conn);
 	if (sal_device_facts_unpack(facts.at, facts.size, &client->facts, &err) < 0) {
 		client_free(client);
-		return adp_error_from(&err);
+		return explain(&err, path);
+	}
+	if (client->facts->memory_count == 0 || client->facts->default_memory >= ADP_MEMORIES_MAX) {
+		client_free(client);
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: a device without memory, or with too many kinds of it");
 	}
 	fill_client(client);
 	if (!client->device_attributes || !client->topology_attributes) {

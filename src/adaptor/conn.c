@@ -26,12 +26,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "adaptor/greeting.h"
 #include "adaptor/requests.h"
 #include "link/socket.h"
 
-#define HELLO_TIMEOUT_MS 30000
 #define GROW_TIMEOUT_MS 10000
-#define FACTS_MAX (16u << 20)
 
 /* Polling pays while answers come within this. */
 #define POLL_MOST_NS UINT64_C(200000)
@@ -62,6 +61,7 @@ struct adp_conn {
 	pthread_mutex_t take_lock;
 	struct sal_ring complete;
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
+	bool broken; /* the daemon wrote nonsense: nothing more is taken; under the take lock */
 	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
 	_Atomic int pollers;
 	_Atomic uint32_t wait_ns; /* learned: how long waits take */
@@ -179,6 +179,12 @@ static char *copy_text(const void *text, size_t size)
 	return strndup(text, size);
 }
 
+/* What is no error we know is an unknown one. */
+static int known_code(int32_t code)
+{
+	return code >= SAL_OK && code <= SAL_UNAUTHENTICATED ? code : SAL_UNKNOWN;
+}
+
 /* What the daemon says by itself: why the session ends, or something for the job's user to read. */
 static void take_word(struct adp_conn *conn, int code, const char *text)
 {
@@ -190,7 +196,9 @@ static void take_word(struct adp_conn *conn, int code, const char *text)
 
 static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 {
-	struct adp_answer a = { .code = m->code, .tail = m + 1, .tail_size = m->tail_size };
+	struct adp_answer a = { .code = known_code(m->code),
+				.tail = m + 1,
+				.tail_size = m->tail_size };
 	char *text = m->code || m->request == 0 ? copy_text(m + 1, m->tail_size) : NULL;
 
 	a.text = text ? text : "";
@@ -203,7 +211,7 @@ static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 
 static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 {
-	struct adp_answer a = { .code = m->code, .value = m->value };
+	struct adp_answer a = { .code = known_code(m->code), .value = m->value };
 	char *text = m->code ? copy_text(m + 1, m->text_size) : NULL;
 
 	a.text = text ? text : "";
@@ -215,13 +223,17 @@ static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 static bool take_one(struct adp_conn *conn)
 {
 	bool wake;
-	enum sal_ring_take got = sal_ring_take(&conn->complete, conn->record, &wake);
+	enum sal_ring_take got;
 
+	if (conn->broken)
+		return false;
+	got = sal_ring_take(&conn->complete, conn->record, &wake);
 	if (wake)
 		sal_doorbell_ring(conn->daemon_bell);
 	if (got == SAL_RING_EMPTY)
 		return false;
 	if (got == SAL_RING_BROKEN || !sal_complete_is_valid(conn->record)) {
+		conn->broken = true;
 		hang_up(conn->socket);
 		return false;
 	}
@@ -327,14 +339,17 @@ static void *read_completions(void *arg)
 			{ .fd = conn->bell, .events = POLLIN },
 			{ .fd = conn->socket, .events = POLLRDHUP },
 		};
-		bool any, naps, sleeps;
+		bool any, naps, sleeps, broken;
 
 		(void)pthread_mutex_lock(&conn->take_lock);
 		any = take_all(conn);
+		broken = conn->broken;
 		naps = any && atomic_load(&conn->requests.owed) > 0;
 		sleeps = !naps &&
 			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
 		(void)pthread_mutex_unlock(&conn->take_lock);
+		if (broken)
+			break;
 		if (naps) {
 			nap();
 			continue;
@@ -448,73 +463,41 @@ void adp_range_free(struct adp_conn *conn, const struct adp_range *range)
 
 /* --- life ------------------------------------------------------------------------------------------ */
 
-/* A newer daemon's welcome is longer than ours. */
-static int skip_tail(int socket, uint32_t size, struct sal_err *err)
+/* The rings, the first segment and all else that the daemon gave. */
+static int take_gifts(struct adp_conn *conn, struct adp_greeting *g, struct sal_err *err)
 {
-	char tail[4096];
+	const struct sal_welcome *w = &g->welcome;
+	int segment;
 
-	if (size <= sizeof(struct sal_welcome))
-		return SAL_OK;
-	if (size - sizeof(struct sal_welcome) > sizeof(tail))
-		return sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
-	return sal_socket_receive(socket, tail, size - sizeof(struct sal_welcome), NULL, 0,
-				  HELLO_TIMEOUT_MS, err);
+	conn->daemon_bell = g->daemon_bell;
+	conn->bell = g->bell;
+	conn->facts = g->facts;
+	conn->fact_size = (size_t)w->fact_bytes;
+	conn->memory_bytes = w->memory_bytes;
+	g->daemon_bell = g->bell = -1;
+	g->facts = NULL;
+	conn->ring_bytes = sal_holding_span(w->ring_bytes, w->minor);
+	conn->ring_memory = sal_shared_map(g->rings, conn->ring_bytes);
+	if (!conn->ring_memory)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
+	sal_ring_init(&conn->submit, conn->ring_memory, w->ring_bytes);
+	sal_ring_init(&conn->complete, (char *)conn->ring_memory + sal_ring_span(w->ring_bytes),
+		      w->ring_bytes);
+	conn->holding = sal_holding_find(conn->ring_memory, w->ring_bytes, w->minor);
+	segment = g->segment;
+	g->segment = -1;
+	return adp_arena_add(conn->arena, segment, w->segment_bytes, err);
 }
 
-static int receive_welcome(struct adp_conn *conn, struct sal_err *err)
+static int greet(struct adp_conn *conn, const struct sal_hello *hello, struct sal_err *err)
 {
-	struct sal_welcome welcome;
-	int fds[4];
-	int rc = sal_socket_receive(conn->socket, &welcome, sizeof(welcome), fds, 4,
-				    HELLO_TIMEOUT_MS, err);
+	struct adp_greeting greeting;
+	int rc = adp_greet(conn->socket, hello, &greeting, err);
 
-	if (rc < 0)
-		return rc;
-	welcome.reason[SAL_REASON_BYTES - 1] = '\0';
-	conn->daemon_bell = fds[1];
-	conn->bell = fds[2];
-	if (welcome.magic != SAL_WIRE_MAGIC || welcome.major != SAL_WIRE_MAJOR)
-		rc = sal_err_set(
-			err, SAL_FAILED_PRECONDITION,
-			"salusd speaks another protocol (%u.%u, ours is %d.%d): restart it, so that both are of the same version",
-			welcome.major, welcome.minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
-	else if (welcome.code != 0)
-		rc = sal_err_set(err, (enum sal_code)welcome.code, "salusd: %s", welcome.reason);
-	else if (fds[3] < 0 || welcome.fact_bytes > FACTS_MAX ||
-		 (welcome.ring_bytes & (welcome.ring_bytes - 1)) != 0 ||
-		 welcome.ring_bytes < UINT64_C(2) * SAL_RECORD_MAX || welcome.ring_bytes > 1u << 30)
-		rc = sal_err_set(err, SAL_DATA_LOSS, "salusd sent nonsense");
-	if (rc >= 0) {
-		conn->ring_bytes = sal_holding_span(welcome.ring_bytes, welcome.minor);
-		conn->ring_memory = sal_shared_map(fds[0], conn->ring_bytes);
-		if (!conn->ring_memory)
-			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
-	}
-	if (rc >= 0) {
-		sal_ring_init(&conn->submit, conn->ring_memory, welcome.ring_bytes);
-		sal_ring_init(&conn->complete,
-			      (char *)conn->ring_memory + sal_ring_span(welcome.ring_bytes),
-			      welcome.ring_bytes);
-		conn->holding =
-			sal_holding_find(conn->ring_memory, welcome.ring_bytes, welcome.minor);
-		rc = adp_arena_add(conn->arena, fds[3], welcome.segment_bytes, err);
-		fds[3] = -1;
-	}
-	if (fds[0] >= 0)
-		(void)close(fds[0]);
-	if (fds[3] >= 0)
-		(void)close(fds[3]);
 	if (rc >= 0)
-		rc = skip_tail(conn->socket, welcome.size, err);
-	if (rc < 0)
-		return rc;
-	conn->memory_bytes = welcome.memory_bytes;
-	conn->fact_size = (size_t)welcome.fact_bytes;
-	conn->facts = malloc(conn->fact_size + 1);
-	if (!conn->facts)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	return sal_socket_receive(conn->socket, conn->facts, conn->fact_size, NULL, 0,
-				  HELLO_TIMEOUT_MS, err);
+		rc = take_gifts(conn, &greeting, err);
+	adp_greeting_fini(&greeting);
+	return rc;
 }
 
 /* The reader takes no signals: they are the host's. */
@@ -574,10 +557,7 @@ int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_co
 	if (rc < 0)
 		goto fail;
 	conn->socket = rc;
-	rc = sal_socket_send(conn->socket, hello, sizeof(*hello), NULL, 0, err);
-	if (rc < 0)
-		goto fail;
-	rc = receive_welcome(conn, err);
+	rc = greet(conn, hello, err);
 	if (rc < 0)
 		goto fail;
 	rc = start_reader(conn, err);

@@ -9,8 +9,8 @@
  *
  * Threads: any.
  */
-#ifndef ADP_PREFETCH_H
-#define ADP_PREFETCH_H
+#ifndef SAL_ADAPTOR_PREFETCH_H
+#define SAL_ADAPTOR_PREFETCH_H
 
 #include "adaptor/adaptor.h"
 

@@ -10,6 +10,9 @@
 
 #include "wire/facts.h"
 
+/* More than any program has. */
+#define FACTS_MAX (UINT64_C(64) << 20)
+
 /* --- asking and waiting ------------------------------------------------------------------------------- */
 
 struct question {
@@ -138,6 +141,11 @@ static void program_unref(struct adp_program *p)
 	free(p);
 }
 
+static PJRT_Error *nonsense(void)
+{
+	return adp_error(SAL_DATA_LOSS, "salus: salusd sent nonsense about a program");
+}
+
 /* Ask for something about a program: how large it is, or, if size is not 0, its bytes, to be freed. */
 static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t size,
 			 uint64_t *out_size, void **out_bytes)
@@ -167,8 +175,10 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 		m->into = range.place;
 	adp_send(p->conn, true);
 	error = wait_for_answer(q, out_size);
+	if (!error && size > 0 && *out_size != size)
+		error = nonsense();
 	if (!error && size > 0) {
-		*out_bytes = *out_size == size ? malloc((size_t)size) : NULL;
+		*out_bytes = malloc((size_t)size);
 		if (*out_bytes && range.at)
 			memcpy(*out_bytes, range.at, (size_t)size);
 		else
@@ -176,6 +186,28 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 	}
 	adp_range_free(p->conn, &range);
 	return error;
+}
+
+/* Shapes that everybody can reckon with from here on. */
+static PJRT_Error *check_outputs(const struct sal_program_facts *f)
+{
+	size_t i, k;
+
+	for (i = 0; i < f->output_count; i++) {
+		const struct sal_output_facts *o = &f->outputs[i];
+
+		if (o->rank > SAL_RANK_MAX)
+			return adp_error(
+				SAL_UNIMPLEMENTED,
+				"salus: an output of %u dimensions; arrays here have %d at most",
+				o->rank, SAL_RANK_MAX);
+		for (k = 0; k < o->rank; k++)
+			if (o->dims[k] < 0)
+				return nonsense();
+		if (adp_host_bytes((PJRT_Buffer_Type)o->type, o->dims, o->rank) > INT64_MAX)
+			return nonsense();
+	}
+	return NULL;
 }
 
 /* Flat lists as PJRT hands them out. */
@@ -228,10 +260,15 @@ static PJRT_Error *program_create(PJRT_Client *client, uint64_t id, uint64_t fac
 	p->conn = adp_conn_ref(client->conn);
 	p->client = client;
 	p->id = id;
-	error = fetch(p, SAL_FETCH_FACTS, fact_size, &fact_size, &p->fact_bytes);
+	if (fact_size == 0 || fact_size > FACTS_MAX)
+		error = nonsense();
+	else
+		error = fetch(p, SAL_FETCH_FACTS, fact_size, &fact_size, &p->fact_bytes);
 	if (!error &&
 	    sal_program_facts_unpack(p->fact_bytes, (size_t)fact_size, &p->facts, &err) < 0)
-		error = adp_error_from(&err);
+		error = nonsense();
+	if (!error)
+		error = check_outputs(p->facts);
 	if (!error && !fill_lists(p))
 		error = adp_out_of_memory();
 	if (error) {

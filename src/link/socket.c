@@ -13,6 +13,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* On memory whose size nobody can change. */
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
 int sal_socket_connect(const char *path, struct sal_err *err)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -177,7 +180,7 @@ int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err)
 	if (fd < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "memfd: %s", strerror(errno));
 	if (ftruncate(fd, (off_t)bytes) < 0 ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+	    fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) < 0) {
 		int why = errno;
 
 		(void)close(fd);
@@ -186,12 +189,19 @@ int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err)
 	return fd;
 }
 
+static bool has_fixed_size(int fd)
+{
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & SIZE_SEALS) == SIZE_SEALS;
+}
+
 void *sal_shared_map(int fd, uint64_t bytes)
 {
 	struct stat st;
 	void *p;
 
-	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes || !has_fixed_size(fd))
 		return NULL;
 	p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	return p == MAP_FAILED ? NULL : p;

@@ -26,7 +26,7 @@ int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_cou
 
 /* Anonymous shared memory of fixed size: the peer can neither shrink nor grow it. */
 int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);
-/* NULL if it cannot be mapped, or is not of that size. */
+/* NULL if it cannot be mapped, or is not of that size for good. */
 void *sal_shared_map(int fd, uint64_t bytes);
 
 /*

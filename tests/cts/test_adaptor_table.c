@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "base/err.h"
 #include "link/holding.h"
 #include "link/ring.h"
+#include "link/socket.h"
 #include "wire/facts.h"
 #include "wire/messages.h"
 
@@ -452,81 +452,6 @@ static void it_refuses_us(void **state)
 	assert_non_null(strstr(text, "too many of you"));
 }
 
-static void it_refuses_us_with_garbage(void **state)
-{
-	struct sal_welcome w = welcome();
-	struct impostor p = { .bytes = &w, .size = sizeof(w) };
-	char text[512];
-
-	(void)state;
-	w.code = -77777;
-	memset(w.reason, 'x', sizeof(w.reason)); /* no end */
-	assert_true(meet(&p, text, sizeof(text)) > 0);
-}
-
-/* A welcome whose descriptors or sizes are not what they should be. */
-static void it_sends_the_wrong_things(void **state)
-{
-	int good[4];
-	size_t i;
-	char text[512];
-
-	(void)state;
-	for (i = 0; i < 4; i++) {
-		good[i] = memfd_create("test", MFD_CLOEXEC);
-		assert_true(good[i] >= 0);
-		assert_int_equal(ftruncate(good[i], 1 << 20), 0);
-	}
-	for (i = 0; i < 7; i++) {
-		struct sal_welcome w = welcome();
-		struct impostor p = { .bytes = &w, .size = sizeof(w), .fd_count = i < 4 ? i : 4 };
-
-		memcpy(p.fds, good, sizeof(good));
-		if (i == 4) /* the memory of the rings is too small for them */
-			w.ring_bytes = UINT64_C(4) << 20;
-		if (i == 5)
-			w.ring_bytes = UINT64_MAX;
-		if (i == 6)
-			w.fact_bytes = UINT64_MAX;
-		assert_true(meet(&p, text, sizeof(text)) > 0);
-		assert_true(text[0] != '\0');
-	}
-	for (i = 0; i < 4; i++)
-		(void)close(good[i]);
-}
-
-/* All is well but the facts, of which there are none, too few, or garbage. */
-static void its_facts_are_garbage(void **state)
-{
-	static const uint64_t claimed[] = { 0, 64, 4096, 65536 };
-	struct {
-		struct sal_welcome w;
-		unsigned char facts[4096];
-	} all;
-	const off_t rings = (off_t)sal_holding_span(welcome().ring_bytes, SAL_WIRE_MINOR);
-	size_t i;
-	char text[512];
-
-	(void)state;
-	for (i = 0; i < sizeof(claimed) / sizeof(claimed[0]); i++) {
-		struct impostor p = { .bytes = &all, .fd_count = 4 };
-		size_t k;
-
-		all.w = welcome();
-		all.w.fact_bytes = claimed[i];
-		memset(all.facts, (int)(0x11 * i), sizeof(all.facts));
-		p.size = sizeof(all.w) + (claimed[i] < 4096 ? claimed[i] : 4096);
-		for (k = 0; k < 4; k++) {
-			p.fds[k] = memfd_create("test", MFD_CLOEXEC);
-			assert_int_equal(ftruncate(p.fds[k], k == 3 ? 1 << 20 : rings), 0);
-		}
-		assert_true(meet(&p, text, sizeof(text)) > 0);
-		assert_true(text[0] != '\0');
-		for (k = 0; k < 4; k++)
-			(void)close(p.fds[k]);
-	}
-}
-
 /* A daemon of that minor, with a device and nothing else; what follows the welcome is in `facts`. */
 struct plain_welcome {
 	struct sal_welcome w;
@@ -552,13 +477,12 @@ static size_t fill_welcome(struct plain_welcome *all, uint32_t minor)
 
 static void open_memory(struct impostor *p, uint32_t minor)
 {
-	off_t rings = (off_t)sal_holding_span(welcome().ring_bytes, minor);
+	uint64_t rings = sal_holding_span(welcome().ring_bytes, minor);
 
 	for (p->fd_count = 0; p->fd_count < 4; p->fd_count++) {
-		int fd = memfd_create("test", MFD_CLOEXEC);
-
-		assert_int_equal(ftruncate(fd, p->fd_count == 0 ? rings : 1 << 20), 0);
-		p->fds[p->fd_count] = fd;
+		p->fds[p->fd_count] =
+			sal_shared_create("test", p->fd_count == 0 ? rings : 1 << 20, NULL);
+		assert_true(p->fds[p->fd_count] >= 0);
 	}
 }
 
@@ -653,9 +577,6 @@ int main(void)
 		GREETING(it_talks_garbage),
 		GREETING(it_is_of_another_age),
 		GREETING(it_refuses_us),
-		GREETING(it_refuses_us_with_garbage),
-		GREETING(it_sends_the_wrong_things),
-		GREETING(its_facts_are_garbage),
 		GREETING(it_is_of_another_minor),
 		GREETING(failures_leave_nothing),
 	};

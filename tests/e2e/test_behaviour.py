@@ -87,6 +87,7 @@ UNSUPPORTED = {
     "debug.print": ("jax.jit(lambda a: (jax.debug.print('{}', a), a)[1])(x)", "callback"),
     "pure_callback": ("jax.pure_callback(lambda a: a, jax.ShapeDtypeStruct((4,), x.dtype), x)",
                       "callback"),
+    "65 dimensions": ("jax.jit(lambda a: a.reshape((4,) + (1,) * 64))(x)", "65 dimensions"),
 }
 
 

@@ -6,12 +6,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "link/socket.h"
 #include "support/rng.h"
 
 #define SEGMENT (UINT64_C(1) << 20)
@@ -19,10 +18,9 @@
 
 static int segment_fd(uint64_t bytes)
 {
-	int fd = memfd_create("test", MFD_CLOEXEC);
+	int fd = sal_shared_create("test", bytes, NULL);
 
 	assert_true(fd >= 0);
-	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	return fd;
 }
 

@@ -358,6 +358,11 @@ static void memory_of_another_size_is_not_mapped(void **state)
 	assert_null(sal_shared_map(fd, 0));
 	assert_null(sal_shared_map(-1, 8192));
 	(void)close(fd);
+	/* Nor is what could shrink later. */
+	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_null(sal_shared_map(fd, 8192));
+	(void)close(fd);
 	assert_int_equal(sal_shared_create("test", UINT64_MAX, NULL), -SAL_RESOURCE_EXHAUSTED);
 }
 

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "support/false_daemon.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "link/holding.h"
+#include "link/ring.h"
+#include "link/socket.h"
+#include "wire/facts.h"
+
+#define TEXT(literal) ((struct sal_text){ literal, sizeof(literal) - 1 })
+#define SEGMENTS 4
+
+/* One client's connection, as the daemon has it. */
+struct talk {
+	const struct lie *lie;
+	int socket, bell; /* owned */
+	void *memory; /* owned: the rings */
+	struct sal_ring submit, complete;
+	unsigned char *segments[SEGMENTS]; /* owned mappings */
+	uint64_t segment_bytes[SEGMENTS];
+	uint32_t segment_count;
+	unsigned int answers[ANSWER_COUNT]; /* so far */
+	void *program; /* owned: its facts, packed */
+	size_t program_size;
+	struct sal_header *record; /* owned */
+};
+
+/* A daemon that cannot play its part is a test that says nothing. */
+static _Noreturn void give_up(const char *why)
+{
+	(void)fprintf(stderr, "the false daemon: %s\n", why);
+	abort();
+}
+
+#define must(holds, why)              \
+	do {                          \
+		if (!(holds))         \
+			give_up(why); \
+	} while (0)
+
+static int new_segment(struct talk *t, uint64_t bytes)
+{
+	int fd = sal_shared_create("false", bytes, NULL);
+
+	must(fd >= 0 && t->segment_count < SEGMENTS, "no shared memory");
+	t->segments[t->segment_count] = sal_shared_map(fd, bytes);
+	must(t->segments[t->segment_count] != NULL, "cannot map");
+	t->segment_bytes[t->segment_count++] = bytes;
+	return fd;
+}
+
+/* --- hello ------------------------------------------------------------------------------------------- */
+
+static void *device_facts(const struct lie *lie, size_t *out_size)
+{
+	static const struct sal_memory_facts memory = { .kind = TEXT("device"),
+							.debug_string = TEXT("memory"),
+							.to_string = TEXT("memory") };
+	struct sal_device_facts facts = {
+		.platform_name = TEXT("false"),
+		.platform_version = TEXT("1"),
+		.kind = TEXT("false"),
+		.debug_string = TEXT("false"),
+		.to_string = TEXT("false"),
+		.memories = &memory,
+		.memory_count = 1,
+	};
+
+	if (lie->of_device)
+		lie->of_device(&facts);
+	return sal_device_facts_pack(&facts, out_size);
+}
+
+static void *program_facts(const struct lie *lie, size_t *out_size)
+{
+	static const int64_t dims[] = { 4 };
+	const struct sal_output_facts output = {
+		.type = 11, .rank = 1, .dims = dims, .memory_kind = TEXT("device"), .bytes = 16
+	};
+	struct sal_program_facts facts = {
+		.name = TEXT("false"),
+		.fingerprint = TEXT("false"),
+		.replicas = 1,
+		.partitions = 1,
+		.outputs = &output,
+		.output_count = 1,
+	};
+
+	if (lie->of_program)
+		lie->of_program(&facts);
+	return sal_program_facts_pack(&facts, out_size);
+}
+
+static void send_greeting(struct talk *t, struct greeting *g)
+{
+	size_t fds = 0, size = sizeof(g->welcome) + g->fact_size;
+	unsigned char *bytes = malloc(size);
+
+	must(bytes != NULL && g->cut <= size, "no greeting");
+	while (fds < 4 && g->fds[fds] >= 0)
+		fds++;
+	memcpy(bytes, &g->welcome, sizeof(g->welcome));
+	memcpy(bytes + sizeof(g->welcome), g->facts, g->fact_size);
+	(void)sal_socket_send(t->socket, bytes, size - g->cut, g->fds, fds, NULL);
+	if (g->cut)
+		(void)shutdown(t->socket, SHUT_RDWR);
+	free(bytes);
+}
+
+static void greet(struct talk *t)
+{
+	uint64_t rings = sal_holding_span(FALSE_RING_BYTES, SAL_WIRE_MINOR);
+	struct greeting g = {
+		.welcome = { .magic = SAL_WIRE_MAGIC,
+			     .major = SAL_WIRE_MAJOR,
+			     .minor = SAL_WIRE_MINOR,
+			     .size = sizeof(g.welcome),
+			     .session = 1,
+			     .ring_bytes = FALSE_RING_BYTES,
+			     .segment_bytes = FALSE_SEGMENT_BYTES,
+			     .memory_bytes = 1u << 30 },
+	};
+	struct sal_hello hello;
+	int unused, i;
+
+	must(sal_socket_receive(t->socket, &hello, sizeof(hello), NULL, 0, 5000, NULL) >= 0,
+	     "no hello");
+	g.fds[0] = sal_shared_create("false", rings, NULL);
+	must(g.fds[0] >= 0, "no shared memory");
+	t->memory = sal_shared_map(g.fds[0], rings);
+	must(t->memory != NULL, "cannot map");
+	sal_ring_init(&t->submit, t->memory, FALSE_RING_BYTES);
+	sal_ring_init(&t->complete, (char *)t->memory + sal_ring_span(FALSE_RING_BYTES),
+		      FALSE_RING_BYTES);
+	must(sal_doorbell_create(&g.fds[1], &unused, NULL) >= 0 &&
+		     sal_doorbell_create(&t->bell, &g.fds[2], NULL) >= 0,
+	     "no doorbells");
+	g.fds[3] = new_segment(t, FALSE_SEGMENT_BYTES);
+	g.facts = device_facts(t->lie, &g.fact_size);
+	must(g.facts != NULL, "no facts");
+	g.welcome.fact_bytes = g.fact_size;
+	if (t->lie->greet)
+		t->lie->greet(&g);
+	send_greeting(t, &g);
+	for (i = 0; i < 4; i++)
+		if (g.fds[i] >= 0)
+			(void)close(g.fds[i]);
+	(void)close(unused); /* it looks into the ring instead of waiting for the bell */
+	free(g.facts);
+}
+
+/* --- records ------------------------------------------------------------------------------------------ */
+
+/* s holds what is true. */
+static void speak(struct talk *t, enum answer to, struct spoken *s)
+{
+	s->times = 1;
+	s->room = s->record.header.size;
+	if (t->lie->speak && t->lie->to == to && t->answers[to] >= t->lie->honest)
+		t->lie->speak(s);
+	t->answers[to]++;
+	for (; s->times > 0; s->times--) {
+		void *at = sal_ring_reserve(&t->complete, s->room);
+
+		must(at != NULL, "the ring is full");
+		memcpy(at, s->record.bytes, s->room);
+		t->complete.head += s->leap;
+		if (sal_ring_publish(&t->complete, true) || s->leap)
+			sal_doorbell_ring(t->bell);
+	}
+}
+
+static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t value)
+{
+	struct spoken s = { .record.reply = {
+				    .header = { sizeof(s.record.reply), SAL_MSG_REPLY, 0 },
+				    .request = request,
+				    .value = value } };
+
+	speak(t, to, &s);
+}
+
+static void done(struct talk *t, enum answer to, uint64_t request, uint32_t tail)
+{
+	uint32_t size = sal_record_size(sizeof(struct sal_msg_done), tail);
+	struct spoken s = { .record.done = { .header = { size, SAL_MSG_DONE, 0 },
+					     .request = request,
+					     .tail_size = tail } };
+
+	speak(t, to, &s);
+}
+
+static void released(struct talk *t, struct sal_place_in_arena place)
+{
+	struct spoken s = { .record.released = {
+				    .header = { sizeof(s.record.released), SAL_MSG_RELEASED, 0 },
+				    .place = place } };
+
+	speak(t, ANSWER_UPLOAD_PLACED, &s);
+}
+
+static unsigned char *bytes_at(struct talk *t, const struct sal_place_in_arena *place)
+{
+	must(place->segment < t->segment_count &&
+		     place->offset + place->size <= t->segment_bytes[place->segment],
+	     "the plugin does not keep to its arena");
+	return t->segments[place->segment] + place->offset;
+}
+
+static void fetch(struct talk *t, const struct sal_msg_fetch *m)
+{
+	if (m->into.size >= t->program_size)
+		memcpy(bytes_at(t, &m->into), t->program, t->program_size);
+	reply(t, ANSWER_FETCH, m->request, t->program_size);
+}
+
+static void download(struct talk *t, const struct sal_msg_download *m)
+{
+	if (m->into.size) {
+		memset(bytes_at(t, &m->into), 0, m->into.size);
+		done(t, ANSWER_DOWNLOAD_PLACED, m->request, 0);
+	} else {
+		done(t, ANSWER_DOWNLOAD, m->request, (uint32_t)m->size);
+	}
+}
+
+static void answer(struct talk *t, const struct sal_header *h)
+{
+	const struct sal_msg_upload *upload = (const struct sal_msg_upload *)h;
+
+	must(sal_submit_is_valid(h), "the plugin sent nonsense");
+	if (h->type == SAL_MSG_COMPILE)
+		reply(t, ANSWER_COMPILE, ((const struct sal_msg_compile *)h)->request,
+		      t->program_size);
+	else if (h->type == SAL_MSG_FETCH)
+		fetch(t, (const struct sal_msg_fetch *)h);
+	else if (h->type == SAL_MSG_EXECUTE)
+		done(t, ANSWER_EXECUTE, ((const struct sal_msg_execute *)h)->request, 0);
+	else if (h->type == SAL_MSG_DOWNLOAD)
+		download(t, (const struct sal_msg_download *)h);
+	else if (h->type == SAL_MSG_UPLOAD && upload->from.size)
+		released(t, upload->from);
+}
+
+static void grow(struct talk *t)
+{
+	struct sal_grow ask;
+	struct growth g = { .grown = { .segment = t->segment_count } };
+
+	if (sal_socket_receive(t->socket, &ask, sizeof(ask), NULL, 0, 5000, NULL) < 0)
+		return;
+	g.grown.bytes = (ask.bytes + 4095) / 4096 * 4096;
+	g.fd = new_segment(t, g.grown.bytes);
+	if (t->lie->grow)
+		t->lie->grow(&g);
+	(void)sal_socket_send(t->socket, &g.grown, sizeof(g.grown), &g.fd, g.fd >= 0, NULL);
+	if (g.fd >= 0)
+		(void)close(g.fd);
+}
+
+/* --- the thread --------------------------------------------------------------------------------------- */
+
+static void converse(struct false_daemon *d, struct talk *t)
+{
+	bool wake;
+
+	greet(t);
+	while (!atomic_load(&d->stop)) {
+		struct pollfd p = { .fd = t->socket, .events = POLLIN | POLLRDHUP };
+		enum sal_ring_take got;
+
+		while ((got = sal_ring_take(&t->submit, t->record, &wake)) == SAL_RING_RECORD)
+			answer(t, t->record);
+		must(got == SAL_RING_EMPTY, "the plugin broke the ring");
+		if (poll(&p, 1, 1) <= 0)
+			continue;
+		if (p.revents & (POLLRDHUP | POLLHUP))
+			break;
+		grow(t);
+	}
+}
+
+static void *play(void *arg)
+{
+	struct false_daemon *d = arg;
+	struct talk t = { .lie = d->lie, .bell = -1 };
+	uint32_t i;
+
+	t.socket = accept(d->listener, NULL, NULL);
+	if (t.socket < 0)
+		return NULL; /* nobody came */
+	t.record = aligned_alloc(64, SAL_RECORD_MAX);
+	t.program = program_facts(d->lie, &t.program_size);
+	must(t.record && t.program, "no memory");
+	converse(d, &t);
+	(void)close(t.socket);
+	(void)close(t.bell);
+	(void)munmap(t.memory, sal_holding_span(FALSE_RING_BYTES, SAL_WIRE_MINOR));
+	for (i = 0; i < t.segment_count; i++)
+		(void)munmap(t.segments[i], t.segment_bytes[i]);
+	free(t.program);
+	free(t.record);
+	return NULL;
+}
+
+void false_daemon_start(struct false_daemon *d, const struct lie *lie)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	*d = (struct false_daemon){ .dir = "/tmp/salus-false-XXXXXX", .lie = lie };
+	must(mkdtemp(d->dir) != NULL, "no folder");
+	(void)snprintf(d->path, sizeof(d->path), "%s/s.sock", d->dir);
+	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d->path);
+	d->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	must(d->listener >= 0 &&
+		     bind(d->listener, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+		     listen(d->listener, 4) == 0,
+	     "cannot listen");
+	must(pthread_create(&d->thread, NULL, play, d) == 0, "no thread");
+	(void)setenv("SALUS_SOCKET", d->path, 1);
+}
+
+void false_daemon_stop(struct false_daemon *d)
+{
+	atomic_store(&d->stop, true);
+	(void)shutdown(d->listener, SHUT_RDWR);
+	(void)pthread_join(d->thread, NULL);
+	(void)close(d->listener);
+	(void)unlink(d->path);
+	(void)rmdir(d->dir);
+}
