@@ -204,6 +204,7 @@ struct PJRT_Client {
 	PJRT_NamedValue *device_attributes, *topology_attributes; /* owned */
 	_Atomic int64_t live_bytes; /* of buffers that are there or on their way */
 	_Atomic int64_t peak_bytes; /* the most that was; for daemons that do not tell */
+	_Atomic int64_t staying_bytes; /* of the arena, for copies of buffers; see host.c */
 	_Atomic uint64_t
 		deleted_bytes; /* of buffers deleted since the daemon was last woken for it */
 };

@@ -3,13 +3,17 @@
  * host - the address of a buffer's bytes in this process.
  *
  * On a CPU a framework may ask where a buffer lies, and use the bytes in place: numpy views, dlpack, the buffer
- * protocol. Ours lie in the daemon; but buffers never change, so a copy in the arena is as good. It is made
- * when it is first asked for, which waits, and lives as long as the buffer.
+ * protocol. Ours lie in the daemon; but buffers never change, so a copy is as good. It is made when it is first
+ * asked for, which waits, and lives as long as the buffer. A job may keep any number of results that way, so only
+ * the first of them stay in the arena, where they need no second copy: the rest of it is for transfers.
  */
 #include "adaptor/adaptor.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Most bytes of the arena for copies that stay. */
+#define STAYING_MAX (INT64_C(256) << 20)
 
 bool adp_is_host_platform(const PJRT_Client *client)
 {
@@ -20,20 +24,37 @@ bool adp_is_host_platform(const PJRT_Client *client)
 
 void adp_host_free(PJRT_Buffer *b)
 {
-	if (b->range.at)
-		adp_range_free(b->client->conn, &b->range);
-	else
+	if (!b->range.at) {
 		free(b->host);
+		return;
+	}
+	(void)atomic_fetch_sub(&b->client->staying_bytes, (int64_t)b->range.place.size);
+	adp_range_free(b->client->conn, &b->range);
 }
 
-/* Room for the bytes: in the arena, where they need no second copy, or, if few, here. */
+/* Whether so many bytes may stay in the arena; they are counted then. */
+static bool may_stay(PJRT_Client *client, uint64_t size)
+{
+	int64_t n = (int64_t)size;
+
+	if (size > STAYING_MAX)
+		return false;
+	if (atomic_fetch_add(&client->staying_bytes, n) + n <= STAYING_MAX)
+		return true;
+	(void)atomic_fetch_sub(&client->staying_bytes, n);
+	return false;
+}
+
+/* Room for the bytes: in the arena, or, if they are few or the others too many, here. */
 static PJRT_Error *make_room(PJRT_Buffer *b, uint64_t size)
 {
 	struct sal_err err = { 0 };
 
-	if (size > SAL_INLINE_MAX) {
-		if (adp_range_alloc(b->client->conn, size, &b->range, &err) < 0)
+	if (size > SAL_INLINE_MAX && may_stay(b->client, size)) {
+		if (adp_range_alloc(b->client->conn, size, &b->range, &err) < 0) {
+			(void)atomic_fetch_sub(&b->client->staying_bytes, (int64_t)size);
 			return adp_error_from(&err);
+		}
 		b->host = b->range.at;
 	} else {
 		b->host = aligned_alloc(64, (size_t)(size + 64) / 64 * 64);

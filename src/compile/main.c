@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/tidy.h"
 #include "compile/frame.h"
 #include "device/device.h"
 #include "wire/facts.h"
@@ -143,6 +144,7 @@ static bool serve_one(struct worker *w)
 	else if (fine)
 		fine = compile(w, &f, bytes);
 	free(bytes);
+	sal_tidy(); /* a large program takes gigabytes to compile */
 	return fine;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * carrier - the thread for what takes long and must hold nobody up: paging a session out and in, carrying
- * buffers from lane to lane, opening a lane's stream, loading a program into it.
+ * buffers from lane to lane, opening a lane's stream, loading a program into it, tidying up after a session.
  *
  * Errands are done one after the other. While one is under way the session does not run: the engine waits for its
  * paging, and an iteration that is being made ready counts as running. So nobody else changes a buffer's memory;
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/tidy.h"
 #include "core/lane.h"
 
 #define READER_NAP_US 50
@@ -81,6 +82,27 @@ void svc_carrier_post(struct svc_server *server, struct svc_errand *errand)
 	STAILQ_INSERT_TAIL(&c->errands, errand, link);
 	(void)pthread_cond_signal(&c->wake);
 	(void)pthread_mutex_unlock(&c->lock);
+}
+
+/* --- tidying ------------------------------------------------------------------------------------------------ */
+
+static void run_tidy(struct svc_errand *errand)
+{
+	struct svc_carrier *c =
+		(struct svc_carrier *)((char *)errand - offsetof(struct svc_carrier, tidying));
+
+	atomic_store(&c->tidies, false); /* what is freed from now on is for the next time */
+	sal_tidy();
+}
+
+void svc_carrier_tidy(struct svc_server *server)
+{
+	struct svc_carrier *c = &server->carrier;
+
+	if (atomic_exchange(&c->tidies, true))
+		return;
+	c->tidying.run = run_tidy;
+	svc_carrier_post(server, &c->tidying);
 }
 
 /* --- paging ------------------------------------------------------------------------------------------------- */

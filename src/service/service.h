@@ -185,6 +185,8 @@ struct svc_carrier {
 	pthread_cond_t wake;
 	bool started, stop;
 	STAILQ_HEAD(, svc_errand) errands;
+	struct svc_errand tidying; /* see svc_carrier_tidy */
+	_Atomic bool tidies; /* it is among the errands */
 };
 
 int svc_carrier_start(struct svc_server *server, struct sal_err *err);
@@ -196,6 +198,8 @@ int svc_carrier_fetch(struct svc_execution *x, struct sal_err *err);
 /* The engine said so: copy the session's buffers, then report to it. */
 void svc_carrier_page_out(struct svc_session *s);
 void svc_carrier_page_in(struct svc_session *s);
+/* A session's memory is free: where the device's is the host's, the system gets it back. Any thread. */
+void svc_carrier_tidy(struct svc_server *server);
 
 /* --- executions --------------------------------------------------------------------------------------- */
 

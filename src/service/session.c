@@ -30,6 +30,7 @@ struct svc_session *svc_session_ref(struct svc_session *s)
 /* The last reference may go from any thread: only memory of its own is left by then. */
 void svc_session_unref(struct svc_session *s)
 {
+	struct svc_server *server = s->server;
 	uint32_t i;
 
 	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
@@ -46,6 +47,7 @@ void svc_session_unref(struct svc_session *s)
 	svc_idmap_fini(&s->programs);
 	free(s->held);
 	free(s);
+	svc_carrier_tidy(server);
 }
 
 int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,

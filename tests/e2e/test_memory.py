@@ -279,3 +279,64 @@ def test_many_models_are_served(served, direct):
     assert not any(s["paged_bytes"] for s in watch.sessions()), "nobody had to make room"
     for i, run in enumerate(runs):
         assert answers_of(run.succeed()) == right[i % 3], run.describe()
+
+
+# --- on the host -----------------------------------------------------------------------------------
+
+VIEWS = """
+import jax, jax.numpy as jnp, numpy as np
+piece = jax.jit(lambda i: jnp.full(250000, 1, jnp.float32) * i)
+views = [np.asarray(piece(i)) for i in range(600)]
+wrong = [i for i, v in enumerate(views) if not (v == i).all()]
+sizes = [int(end, 16) - int(start, 16) for start, end in (
+    line.split()[0].split("-") for line in open("/proc/self/maps") if "salus-arena" in line)]
+print("views", len(views), "wrong", wrong, "arena", sum(sizes) >> 20)
+"""
+
+
+def test_results_that_are_kept_leave_room_for_others(served):
+    """Views of results lie in the arena only as long as they are few."""
+    _, client = served()
+    run = client(VIEWS).succeed()
+    found = re.search(r"^views 600 wrong \[\] arena (\d+)$", run.stdout, re.M)
+    assert found and 0 < int(found[1]) <= 384, run.describe()
+
+
+def resident_mib(daemon):
+    status = Path(f"/proc/{daemon.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) >> 10
+
+
+HOLD = """
+import sys, jax, jax.numpy as jnp
+piece = jax.jit(lambda i: jnp.full(250000, 1, jnp.float32) * i)
+piece(0).block_until_ready()
+print("ready", flush=True)
+input()
+held = []
+for i in range(600):
+    made = piece(i).block_until_ready()
+    if i % int(sys.argv[1]) == 0:
+        held.append(made)
+print("holds", flush=True)
+input()
+"""
+
+
+def test_what_a_job_held_goes_back_to_the_system(served, wait):
+    """The allocator would keep the pages of a device that is the host, between those that others hold."""
+    daemon, client = served("--policy", "rr")
+    most, few = runs = [client.start(HOLD, 1), client.start(HOLD, 20)]
+    for run in runs:
+        run.wait_for("ready")
+    before = resident_mib(daemon)
+    for run in runs:
+        run.say("")
+    for run in runs:
+        run.wait_for("holds")
+    assert resident_mib(daemon) > before + 500
+    most.say("")
+    most.succeed()
+    wait(lambda: resident_mib(daemon) < before + 200, 5, "its memory to go")
+    few.say("")
+    few.succeed()
