@@ -51,36 +51,69 @@ static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
 	return false;
 }
 
+/* What this call donates. */
+struct donation {
+	size_t count;
+	uint32_t *args; /* ascending; `few`, or owned */
+	uint32_t few[64];
+};
+
 /*
- * What is donated must be passed once only. Each call has a mark of its own: the donated arguments get it,
- * and no argument may meet it again.
+ * All that the program could take over, less what the host keeps, and less what it looks at: numpy views and dlpack
+ * capsules hold on to a buffer, and the vendor does not donate it then. Looked at once: it may change any moment.
  */
-static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args)
+static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execute_Args *args)
 {
 	const struct sal_program_facts *facts = args->executable->program->facts;
-	PJRT_Buffer *const *buffers = args->argument_lists[0];
-	uint64_t mark;
-	size_t i, d = 0;
+	size_t i;
 
-	if (facts->donated_count == 0)
-		return NULL;
-	mark = adp_next_id(args->executable->program->conn, 1);
+	d->count = 0;
+	d->args = d->few;
+	if (facts->donated_count > sizeof(d->few) / sizeof(d->few[0]))
+		d->args = calloc(facts->donated_count, sizeof(*d->args));
+	if (!d->args)
+		return false;
 	for (i = 0; i < facts->donated_count; i++) {
 		uint32_t arg = facts->donated[i];
 
 		if (arg < args->num_args && !is_kept(args->options, arg) &&
-		    atomic_exchange_explicit(&buffers[arg]->mark, mark, memory_order_relaxed) ==
-			    mark)
+		    atomic_load(&args->argument_lists[0][arg]->pins) == 0)
+			d->args[d->count++] = arg;
+	}
+	return true;
+}
+
+static void donation_fini(struct donation *d)
+{
+	if (d->args != d->few)
+		free(d->args);
+}
+
+/*
+ * What is donated must be passed once only. Each call has a mark of its own: the donated arguments get it,
+ * and no argument may meet it again.
+ */
+static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
+				  const struct donation *d)
+{
+	PJRT_Buffer *const *buffers = args->argument_lists[0];
+	uint64_t mark;
+	size_t i, next = 0;
+
+	if (d->count == 0)
+		return NULL;
+	mark = adp_next_id(args->executable->program->conn, 1);
+	for (i = 0; i < d->count; i++)
+		if (atomic_exchange_explicit(&buffers[d->args[i]]->mark, mark,
+					     memory_order_relaxed) == mark)
 			return adp_error(SAL_INVALID_ARGUMENT,
 					 "Attempt to donate the same buffer twice in Execute() "
 					 "(argument %u)",
-					 arg);
-	}
+					 d->args[i]);
 	for (i = 0; i < args->num_args; i++) {
-		if (d < facts->donated_count && facts->donated[d] == i) {
-			d++;
-			if (!is_kept(args->options, (uint32_t)i))
-				continue;
+		if (next < d->count && d->args[next] == i) {
+			next++;
+			continue;
 		}
 		if (atomic_load_explicit(&buffers[i]->mark, memory_order_relaxed) == mark)
 			return adp_error(
@@ -93,17 +126,12 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 }
 
 /* Arguments the program takes over are deleted from now on. The daemon forgets them by itself. */
-static void donate(const PJRT_LoadedExecutable_Execute_Args *args)
+static void donate(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
-	const struct sal_program_facts *facts = args->executable->program->facts;
 	size_t i;
 
-	for (i = 0; i < facts->donated_count; i++) {
-		uint32_t arg = facts->donated[i];
-
-		if (arg < args->num_args && !is_kept(args->options, arg))
-			(void)adp_buffer_forget(args->argument_lists[0][arg]);
-	}
+	for (i = 0; i < d->count; i++)
+		(void)adp_buffer_forget(args->argument_lists[0][d->args[i]]);
 }
 
 static void drop_outputs(PJRT_Buffer **outputs, size_t count)
@@ -139,17 +167,19 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	return true;
 }
 
-/* Of what could be donated, how many arguments are not to be; and which, if there is somewhere to say so. */
-static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, uint32_t *out)
+/* Of what could be donated, how many arguments are not; and which, if there is somewhere to say so. */
+static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d,
+			  uint32_t *out)
 {
 	const struct sal_program_facts *facts = args->executable->program->facts;
+	size_t i, next = 0;
 	uint32_t n = 0;
-	size_t i;
 
-	for (i = 0; i < facts->donated_count; i++) {
-		if (facts->donated[i] >= args->num_args ||
-		    !is_kept(args->options, facts->donated[i]))
+	for (i = 0; i < facts->donated_count && facts->donated[i] < args->num_args; i++) {
+		if (next < d->count && d->args[next] == facts->donated[i]) {
+			next++;
 			continue;
+		}
 		if (out)
 			out[n] = facts->donated[i];
 		n++;
@@ -157,11 +187,12 @@ static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, uint32
 	return n;
 }
 
-static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t request,
-				uint64_t first, bool more_follows)
+static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
+				const struct donation *d, uint64_t request, uint64_t first,
+				bool more_follows)
 {
 	struct adp_program *p = args->executable->program;
-	uint32_t keep = list_kept(args, NULL);
+	uint32_t keep = list_kept(args, d, NULL);
 	size_t i, n = args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
@@ -179,7 +210,7 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args, 
 	ids = (uint64_t *)(m + 1);
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
-	(void)list_kept(args, (uint32_t *)(ids + n));
+	(void)list_kept(args, d, (uint32_t *)(ids + n));
 	adp_send(p->conn, !more_follows);
 	return NULL;
 }
@@ -204,20 +235,16 @@ static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
 			adp_prefetch_send(outputs[i], --planned == 0);
 }
 
-PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+/* The arguments are fine. */
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t outputs = (uint32_t)p->facts->output_count;
-	struct adp_promise *promise;
-	PJRT_Error *error = check_args(args);
+	struct adp_promise *promise = adp_promise_create(p->conn);
+	PJRT_Error *error;
 	uint64_t request, first;
 	size_t prefetched;
 
-	if (!error)
-		error = check_donation(args);
-	if (error)
-		return error;
-	promise = adp_promise_create(p->conn);
 	if (!promise)
 		return adp_out_of_memory();
 	first = adp_next_id(p->conn, outputs);
@@ -227,7 +254,7 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	}
 	prefetched = plan_prefetch(p, args->output_lists[0]);
 	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
-	error = request ? send_execute(args, request, first, prefetched > 0)
+	error = request ? send_execute(args, d, request, first, prefetched > 0)
 			: adp_no_request(p->conn);
 	if (error) {
 		if (!request || adp_request_drop(p->conn, request))
@@ -242,8 +269,24 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 		if (!args->device_complete_events[0])
 			error = adp_out_of_memory(); /* it runs all the same */
 	}
-	donate(args);
+	donate(args, d);
 	adp_promise_unref(promise);
+	return error;
+}
+
+PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+	struct donation donation;
+	PJRT_Error *error = check_args(args);
+
+	if (error)
+		return error;
+	if (!donation_init(&donation, args))
+		return adp_out_of_memory();
+	error = check_donation(args, &donation);
+	if (!error)
+		error = execute(args, &donation);
+	donation_fini(&donation);
 	return error;
 }
 

@@ -139,6 +139,28 @@ static void what_is_not_donatable_stays(void **state)
 }
 
 /* One buffer for two places of which it would have to be donated to both, or donated and used. */
+/* As the vendor does, so that results are the same: a numpy view holds on to it. */
+static void what_somebody_looks_at_stays(void **state)
+{
+	struct bed *t = *state;
+	PJRT_LoadedExecutable *p = compile(t, PROGRAM_DONATE);
+	PJRT_Buffer *args[] = { put_vector(t, 1), put_vector(t, 10) }, *sum = NULL;
+
+	ok(CALL(Buffer_IncreaseExternalReferenceCount, .buffer = args[0]));
+	ok(try_run(p, args, 2, &sum));
+	assert_false(is_deleted(args[0]));
+	expect_vector(sum, 11, 2);
+	expect_vector(args[0], 1, 1);
+	buffer_destroy(sum);
+	ok(CALL(Buffer_DecreaseExternalReferenceCount, .buffer = args[0]));
+	ok(try_run(p, args, 2, &sum));
+	assert_true(is_deleted(args[0]));
+	expect_vector(sum, 11, 2);
+	buffer_destroy(sum);
+	destroy_all(args, 2);
+	loaded_destroy(p);
+}
+
 static void nothing_is_donated_twice(void **state)
 {
 	struct bed *t = *state;
@@ -650,6 +672,7 @@ static int run_suite(void)
 		T(outputs_are_described_at_once),
 		T(donation_is_visible_at_once),
 		T(what_is_not_donatable_stays),
+		T(what_somebody_looks_at_stays),
 		T(nothing_is_donated_twice),
 		T(a_chain_of_donations),
 		T(errors_reach_whom_they_concern),

@@ -81,6 +81,28 @@ attempt("late", lambda: late.sum())
 """, direct, salus)
 
 
+def test_what_somebody_looks_at_is_not_donated(direct, salus):
+    run = same_output("""
+import jax, jax.numpy as jnp, numpy as np
+take = jax.jit(lambda a: a + 1, donate_argnums=0)
+looks = {"none": lambda a: None, "view": np.asarray, "printed": repr, "sum": lambda a: float(a.sum()),
+         "copy": np.array, "dlpack": np.from_dlpack, "got": jax.device_get, "buffer": memoryview}
+for size in (), (4,), (300, 1000):
+    for name, look in looks.items():
+        x = jnp.ones(size) * 2
+        seen = look(x) if size or name != "buffer" else None
+        y = take(x)
+        print(size, name, x.is_deleted(), np.asarray(y).ravel()[0], None if x.is_deleted() else x.sum())
+        del seen
+x = jnp.ones(4) * 2
+view = np.from_dlpack(x)
+del view
+take(x)
+print("let go", x.is_deleted())
+""", direct, salus)
+    assert "(4,) none True" in run.stdout and "(4,) view False" in run.stdout
+
+
 UNSUPPORTED = {
     "cholesky": ("jnp.linalg.cholesky(jnp.eye(3))", "lapack_spotrf|[Cc]holesky"),
     "svd": ("jnp.linalg.svd(jnp.eye(3))", "lapack_sgesdd|[Ss][Vv][Dd]"),
