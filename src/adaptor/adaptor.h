@@ -108,7 +108,7 @@ typedef void adp_answer_fn(void *ctx, const struct adp_answer *answer);
 
 int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_conn **out_conn,
 		  struct sal_err *err);
-/* Everything pending fails with UNAVAILABLE; the reader ends. */
+/* Everything pending fails with UNAVAILABLE, and what comes later; the reader ends. The reference stays. */
 void adp_conn_close(struct adp_conn *conn);
 struct adp_conn *adp_conn_ref(struct adp_conn *conn);
 void adp_conn_unref(struct adp_conn *conn);
@@ -191,6 +191,8 @@ struct PJRT_TopologyDescription {
 #define ADP_MEMORIES_MAX 8
 
 struct PJRT_Client {
+	_Atomic int
+		refs; /* the host's, and those of buffers and programs: at exit they may go later */
 	struct adp_conn *conn; /* owned */
 	struct sal_device_facts *facts; /* owned; points into the connection's bytes */
 	PJRT_Device device;
@@ -210,7 +212,7 @@ struct PJRT_Client {
 };
 
 struct PJRT_Buffer {
-	PJRT_Client *client; /* borrowed */
+	PJRT_Client *client; /* owned reference */
 	uint64_t id;
 	PJRT_Buffer_Type type;
 	size_t rank;
@@ -237,7 +239,7 @@ struct PJRT_Buffer {
 struct adp_program {
 	_Atomic int refs;
 	struct adp_conn *conn; /* owned */
-	PJRT_Client *client; /* borrowed: outlives all */
+	PJRT_Client *client; /* owned reference */
 	uint64_t id;
 	struct sal_program_facts *facts; /* owned */
 	void *fact_bytes; /* owned */
@@ -262,6 +264,8 @@ struct PJRT_LoadedExecutable {
 	struct adp_program *program; /* owned reference */
 };
 
+PJRT_Client *adp_client_ref(PJRT_Client *client);
+void adp_client_unref(PJRT_Client *client);
 PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind);
 PJRT_NamedValue *adp_named_values(struct sal_values values);
 

@@ -45,7 +45,7 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 		return NULL;
 	}
 	*b = (PJRT_Buffer){
-		.client = client,
+		.client = adp_client_ref(client),
 		.id = id,
 		.type = shape->type,
 		.rank = shape->rank,
@@ -118,6 +118,7 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 	adp_prefetch_drop(args->buffer);
 	adp_host_free(args->buffer);
 	(void)pthread_mutex_destroy(&args->buffer->host_lock);
+	adp_client_unref(args->buffer->client);
 	free(args->buffer);
 	return NULL;
 }

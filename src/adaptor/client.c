@@ -208,14 +208,28 @@ static void fill_client(PJRT_Client *client)
 	client->topology_attributes = adp_named_values(client->facts->topology_attributes);
 }
 
-static void client_free(PJRT_Client *client)
+PJRT_Client *adp_client_ref(PJRT_Client *client)
 {
-	if (client->conn)
-		adp_conn_close(client->conn);
+	(void)atomic_fetch_add_explicit(&client->refs, 1, memory_order_relaxed);
+	return client;
+}
+
+void adp_client_unref(PJRT_Client *client)
+{
+	if (atomic_fetch_sub_explicit(&client->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	adp_conn_unref(client->conn);
 	free(client->facts);
 	free(client->device_attributes);
 	free(client->topology_attributes);
 	free(client);
+}
+
+/* What is left of it knows of no daemon any more. */
+static void leave(PJRT_Client *client)
+{
+	adp_conn_close(client->conn);
+	adp_client_unref(client);
 }
 
 static PJRT_Error *explain(const struct sal_err *err, const char *path)
@@ -247,23 +261,24 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 	client = calloc(1, sizeof(*client));
 	if (!client)
 		return adp_out_of_memory();
+	atomic_init(&client->refs, 1);
 	if (adp_conn_open(path, &hello, &client->conn, &err) < 0) {
 		free(client);
 		return explain(&err, path);
 	}
 	facts = adp_conn_facts(client->conn);
 	if (sal_device_facts_unpack(facts.at, facts.size, &client->facts, &err) < 0) {
-		client_free(client);
+		leave(client);
 		return explain(&err, path);
 	}
 	if (client->facts->memory_count == 0 || client->facts->default_memory >= ADP_MEMORIES_MAX) {
-		client_free(client);
+		leave(client);
 		return adp_error(SAL_UNIMPLEMENTED,
 				 "salus: a device without memory, or with too many kinds of it");
 	}
 	fill_client(client);
 	if (!client->device_attributes || !client->topology_attributes) {
-		client_free(client);
+		leave(client);
 		return adp_out_of_memory();
 	}
 	keep_attributes(facts);
@@ -274,7 +289,7 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 PJRT_Error *adp_Client_Destroy(PJRT_Client_Destroy_Args *args)
 {
 	if (args->client)
-		client_free(args->client);
+		leave(args->client);
 	return NULL;
 }
 

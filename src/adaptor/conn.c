@@ -566,8 +566,10 @@ int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_co
 	*out_conn = conn;
 	return SAL_OK;
 fail:
-	if (conn)
+	if (conn) {
 		adp_conn_close(conn);
+		adp_conn_unref(conn);
+	}
 	return rc;
 }
 
@@ -620,5 +622,4 @@ void adp_conn_close(struct adp_conn *conn)
 		(void)pthread_join(conn->reader, NULL);
 	}
 	atomic_store(&conn->dead, true);
-	adp_conn_unref(conn);
 }

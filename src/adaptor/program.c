@@ -124,6 +124,7 @@ static void program_unref(struct adp_program *p)
 		return;
 	unload(p);
 	adp_conn_unref(p->conn);
+	adp_client_unref(p->client);
 	for (i = 0; p->layouts && p->layouts[i]; i++)
 		free(p->layouts[i]);
 	free(p->layouts);
@@ -258,7 +259,7 @@ static PJRT_Error *program_create(PJRT_Client *client, uint64_t id, uint64_t fac
 	atomic_init(&p->refs, 1);
 	(void)pthread_mutex_init(&p->layout_lock, NULL);
 	p->conn = adp_conn_ref(client->conn);
-	p->client = client;
+	p->client = adp_client_ref(client);
 	p->id = id;
 	if (fact_size == 0 || fact_size > FACTS_MAX)
 		error = nonsense();

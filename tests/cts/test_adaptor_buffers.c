@@ -862,6 +862,42 @@ static void bytes_on_a_cpu_have_an_address(void **state)
 	}
 }
 
+/* Frameworks take things apart in any order when they exit. */
+static void what_is_left_outlives_its_client(void **state)
+{
+	static const int64_t dims[] = { 20000 };
+	struct bed *t = *state;
+	unsigned char *up = malloc(20000);
+	PJRT_LoadedExecutable *add = compile(t, PROGRAM_ADD);
+	PJRT_Buffer *args[] = { put_vector(t, 1), put_vector(t, 10) }, *sum = NULL, *none = NULL,
+		    *large;
+	PJRT_Event *done = NULL;
+	float data[LANES];
+	void *at = NULL;
+	int code;
+
+	fill(up, 20000, PJRT_Buffer_Type_U8);
+	large = put(t, &(struct array){
+			       .type = PJRT_Buffer_Type_U8, .dims = dims, .rank = 1, .data = up });
+	code = code_of(address_of(large, &at));
+	ok(try_execute(&(struct run){
+		.loaded = add, .args = args, .arg_count = 2, .outputs = &sum, .done = &done }));
+	client_destroy(t->client);
+	t->client = NULL;
+	assert_true(code == SAL_UNIMPLEMENTED || memcmp(at, up, 20000) == 0);
+	refused(try_get(args[0], data, sizeof(data)), SAL_UNAVAILABLE, NULL);
+	refused(try_execute(&(struct run){
+			.loaded = add, .args = args, .arg_count = 2, .outputs = &none }),
+		SAL_UNAVAILABLE, NULL);
+	(void)await(done);
+	buffer_destroy(sum);
+	buffer_destroy(args[0]);
+	buffer_destroy(args[1]);
+	loaded_destroy(add);
+	buffer_destroy(large);
+	free(up);
+}
+
 static void deleted_buffers_are_gone(void **state)
 {
 	struct bed *t = *state;
@@ -1040,6 +1076,7 @@ static int run_suite(void)
 		T(deletion_lets_downloads_finish),
 		T(copies_are_their_own),
 		T(views_are_copies),
+		T(what_is_left_outlives_its_client),
 		T(uninitialised_buffers_have_a_shape),
 		T(a_full_device_poisons_the_buffer),
 	};

@@ -430,6 +430,17 @@ def test_exit_is_quiet(how, direct, salus):
     assert not stderr_lines(run) - stderr_lines(reference), run.describe()
 
 
+@pytest.mark.parametrize("size", [3, 5000, 250000])
+def test_views_that_outlive_everything(size, salus):
+    """At exit JAX lets go of its client first and then of arrays that numpy holds; alone it crashes now and then."""
+    run = salus(f"""
+import jax, jax.numpy as jnp
+views = [jax.device_get(jnp.ones({size}) * i) for i in range(5)]
+print([view[-1].item() for view in views])
+""")
+    assert (run.code, run.stdout) == (0, "[0.0, 1.0, 2.0, 3.0, 4.0]\n"), run.describe()
+
+
 def test_never_used_is_never_seen(salus):
     """Importing JAX without using it works and says nothing."""
     run = salus("import jax; print('imported')")
