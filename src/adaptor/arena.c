@@ -4,7 +4,8 @@
  *
  * The daemon makes the segments; which bytes are in use is the client's business. Ranges are kept in order of
  * their place, used and free ones alike, and neighbours that are free are joined. The lowest free range that
- * is large enough is taken, so that the same warm pages are used over and over.
+ * is large enough is taken, so that the same warm pages are used over and over. Many may be in use for long, few
+ * are free: those are in a list of their own, and the used ones are found by their place in a table.
  *
  * Threads: any; one lock.
  */
@@ -20,10 +21,17 @@
 #define SMALL_ALIGN 64
 #define LARGE_ALIGN 4096
 
+#define BUCKETS 4096
+
+struct segment;
+
 struct range {
+	struct segment *segment;
 	uint64_t offset, size;
 	bool used;
-	TAILQ_ENTRY(range) link; /* in its segment, by offset */
+	TAILQ_ENTRY(range) link; /* in its segment's ranges, by offset */
+	TAILQ_ENTRY(range) free; /* in its segment's free ones, by offset, if not used */
+	LIST_ENTRY(range) same; /* in its bucket, if used */
 };
 
 TAILQ_HEAD(range_list, range);
@@ -31,14 +39,22 @@ TAILQ_HEAD(range_list, range);
 struct segment {
 	unsigned char *base; /* owned mapping */
 	uint64_t bytes;
-	struct range_list ranges;
+	struct range_list ranges, free;
 };
 
 struct adp_arena {
 	pthread_mutex_t lock;
 	struct segment segments[SAL_SEGMENTS_MAX];
 	uint32_t count;
+	LIST_HEAD(, range) used[BUCKETS]; /* by segment and offset */
 };
+
+static size_t bucket_of(const struct adp_arena *arena, const struct segment *s, uint64_t offset)
+{
+	uint64_t key = offset / SMALL_ALIGN + (uint64_t)(s - arena->segments);
+
+	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 52);
+}
 
 struct adp_arena *adp_arena_create(void)
 {
@@ -86,41 +102,47 @@ int adp_arena_add(struct adp_arena *arena, int take_fd, uint64_t bytes, struct s
 		segment->base = base;
 		segment->bytes = bytes;
 		TAILQ_INIT(&segment->ranges);
+		TAILQ_INIT(&segment->free);
+		all->segment = segment;
 		all->size = bytes;
 		TAILQ_INSERT_TAIL(&segment->ranges, all, link);
+		TAILQ_INSERT_TAIL(&segment->free, all, free);
 	}
 	(void)pthread_mutex_unlock(&arena->lock);
 	return rc;
 }
 
-/* Cut the free range so that its first `size` bytes are used. */
-static bool cut(struct segment *segment, struct range *range, uint64_t size)
+/* Take the first `size` bytes of a free range; what is left stays free, in its place. */
+static bool take(struct adp_arena *arena, struct range *range, uint64_t size)
 {
+	struct segment *segment = range->segment;
 	struct range *rest;
 
 	if (range->size > size) {
 		rest = calloc(1, sizeof(*rest));
 		if (!rest)
 			return false;
+		rest->segment = segment;
 		rest->offset = range->offset + size;
 		rest->size = range->size - size;
 		range->size = size;
 		TAILQ_INSERT_AFTER(&segment->ranges, range, rest, link);
+		TAILQ_INSERT_AFTER(&segment->free, range, rest, free);
 	}
+	TAILQ_REMOVE(&segment->free, range, free);
+	LIST_INSERT_HEAD(&arena->used[bucket_of(arena, segment, range->offset)], range, same);
 	range->used = true;
 	return true;
 }
 
-static bool try_segment(struct segment *segment, uint64_t size, struct range **out_range)
+static struct range *find_free(struct segment *segment, uint64_t size)
 {
 	struct range *range;
 
-	TAILQ_FOREACH(range, &segment->ranges, link)
-		if (!range->used && range->size >= size) {
-			*out_range = range;
-			return cut(segment, range, size);
-		}
-	return false;
+	TAILQ_FOREACH(range, &segment->free, free)
+		if (range->size >= size)
+			return range;
+	return NULL;
 }
 
 bool adp_arena_try(struct adp_arena *arena, uint64_t size, struct adp_range *out_range)
@@ -135,47 +157,69 @@ bool adp_arena_try(struct adp_arena *arena, uint64_t size, struct adp_range *out
 		return false;
 	(void)pthread_mutex_lock(&arena->lock);
 	for (i = 0; i < arena->count && !found; i++) {
-		struct segment *segment = &arena->segments[i];
-
-		found = try_segment(segment, rounded, &range);
+		range = find_free(&arena->segments[i], rounded);
+		found = range && take(arena, range, rounded);
 		if (found)
 			*out_range = (struct adp_range){
 				.place = { .segment = i, .offset = range->offset, .size = size },
-				.at = segment->base + range->offset,
+				.at = arena->segments[i].base + range->offset,
 			};
 	}
 	(void)pthread_mutex_unlock(&arena->lock);
 	return found;
 }
 
+/* Into the list of free ones, in its place. */
+static void give_back(struct range *range)
+{
+	struct range_list *list = &range->segment->free;
+	struct range *next;
+
+	LIST_REMOVE(range, same);
+	range->used = false;
+	TAILQ_FOREACH(next, list, free)
+		if (next->offset > range->offset)
+			break;
+	if (next)
+		TAILQ_INSERT_BEFORE(next, range, free);
+	else
+		TAILQ_INSERT_TAIL(list, range, free);
+}
+
 /* Join a free range with the one behind it, if that is free too. */
-static void join(struct segment *segment, struct range *range)
+static void join(struct range *range)
 {
 	struct range *next = range ? TAILQ_NEXT(range, link) : NULL;
 
 	if (!next || range->used || next->used)
 		return;
 	range->size += next->size;
-	TAILQ_REMOVE(&segment->ranges, next, link);
+	TAILQ_REMOVE(&range->segment->ranges, next, link);
+	TAILQ_REMOVE(&range->segment->free, next, free);
 	free(next);
+}
+
+static struct range *find_used(struct adp_arena *arena, const struct sal_place_in_arena *place)
+{
+	const struct segment *segment = &arena->segments[place->segment];
+	struct range *range;
+
+	LIST_FOREACH(range, &arena->used[bucket_of(arena, segment, place->offset)], same)
+		if (range->segment == segment && range->offset == place->offset)
+			return range;
+	return NULL;
 }
 
 void adp_arena_free(struct adp_arena *arena, const struct sal_place_in_arena *place)
 {
-	struct segment *segment;
-	struct range *range = NULL;
+	struct range *range;
 
 	(void)pthread_mutex_lock(&arena->lock);
-	if (place->segment < arena->count) {
-		segment = &arena->segments[place->segment];
-		TAILQ_FOREACH(range, &segment->ranges, link)
-			if (range->offset == place->offset)
-				break;
-		if (range && range->used) {
-			range->used = false;
-			join(segment, range);
-			join(segment, TAILQ_PREV(range, range_list, link));
-		}
+	range = place->segment < arena->count ? find_used(arena, place) : NULL;
+	if (range) {
+		give_back(range);
+		join(range);
+		join(TAILQ_PREV(range, range_list, link));
 	}
 	(void)pthread_mutex_unlock(&arena->lock);
 }
