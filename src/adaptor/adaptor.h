@@ -20,6 +20,7 @@
  *     prefetch.c    small results that a job reads each time
  *     buffer.c      PJRT_Buffer
  *     transfer.c    uploads and downloads
+ *     strided.c     arrays whose bytes lie in another order
  *     host.c        the address of a buffer's bytes in this process
  *     layouts.c     the Layouts extension
  */

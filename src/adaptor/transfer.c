@@ -7,6 +7,7 @@
  * ways and are copied to where they were asked for by whoever takes the completion.
  */
 #include "adaptor/prefetch.h"
+#include "adaptor/strided.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,49 +22,25 @@ struct host_array {
 	const int64_t *strides; /* in bytes; NULL: dense, row-major */
 };
 
-static bool is_dense(const struct host_array *a)
-{
-	int64_t expected = (int64_t)a->element;
-	size_t i;
-
-	if (!a->strides)
-		return true;
-	for (i = a->rank; i-- > 0;) {
-		if (a->dims[i] == 0)
-			return true;
-		if (a->dims[i] != 1 && a->strides[i] != expected)
-			return false;
-		expected *= a->dims[i];
-	}
-	return true;
-}
-
-/* Copy dimension `d` and below; returns where the next byte goes. */
-static char *gather(const struct host_array *a, size_t d, const char *from, char *to)
-{
-	int64_t i;
-
-	if (d == a->rank) {
-		memcpy(to, from, a->element);
-		return to + a->element;
-	}
-	if (d + 1 == a->rank && a->strides[d] == (int64_t)a->element) {
-		memcpy(to, from, (size_t)a->dims[d] * a->element);
-		return to + (size_t)a->dims[d] * a->element;
-	}
-	for (i = 0; i < a->dims[d]; i++)
-		to = gather(a, d + 1, from + i * a->strides[d], to);
-	return to;
-}
-
 static void copy_in(const struct host_array *a, uint64_t size, void *to)
 {
+	int64_t dense[SAL_RANK_MAX], stride = (int64_t)a->element;
+	size_t i;
+
 	if (size == 0)
 		return;
-	if (is_dense(a))
+	if (!a->strides) {
 		memcpy(to, a->data, (size_t)size);
-	else
-		(void)gather(a, 0, a->data, to);
+		return;
+	}
+	for (i = a->rank; i-- > 0; stride *= a->dims[i])
+		dense[i] = stride;
+	adp_copy_strided(&(struct adp_strided){ .rank = a->rank,
+						.element = a->element,
+						.dims = a->dims,
+						.from = a->strides,
+						.to = dense },
+			 a->data, to);
 }
 
 /* The record; from is NULL for bytes that ride in it. */
@@ -234,18 +211,6 @@ struct scatter {
 	int64_t dims[SAL_RANK_MAX], from[SAL_RANK_MAX], to[SAL_RANK_MAX];
 };
 
-static void scatter_out(const struct scatter *s, size_t d, const char *from, char *to)
-{
-	int64_t i;
-
-	if (d == s->rank) {
-		memcpy(to, from, s->element);
-		return;
-	}
-	for (i = 0; i < s->dims[d]; i++)
-		scatter_out(s, d + 1, from + i * s->from[d], to + i * s->to[d]);
-}
-
 static void download_free(struct download *d)
 {
 	if (!d->in_place)
@@ -269,7 +234,12 @@ static void on_downloaded(void *ctx, const struct adp_answer *answer)
 	}
 	if (code == 0 && d->size > 0 && !d->in_place) {
 		if (d->scatter)
-			scatter_out(d->scatter, 0, from, d->dst);
+			adp_copy_strided(&(struct adp_strided){ .rank = d->scatter->rank,
+								.element = d->scatter->element,
+								.dims = d->scatter->dims,
+								.from = d->scatter->from,
+								.to = d->scatter->to },
+					 from, d->dst);
 		else
 			memcpy(d->dst, from + d->skip, (size_t)d->size);
 	}
