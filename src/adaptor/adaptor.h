@@ -196,6 +196,7 @@ struct PJRT_Client {
 		refs; /* the host's, and those of buffers and programs: at exit they may go later */
 	struct adp_conn *conn; /* owned */
 	struct sal_device_facts *facts; /* owned; points into the connection's bytes */
+	char *version; /* owned; the vendor's, and that it is ours: see client.c */
 	PJRT_Device device;
 	PJRT_Device *devices[1];
 	PJRT_DeviceDescription description;

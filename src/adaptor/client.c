@@ -204,6 +204,13 @@ static void fill_client(PJRT_Client *client)
 		client->memories[i] = (PJRT_Memory){ client, &client->facts->memories[i] };
 		client->memory_list[i] = &client->memories[i];
 	}
+	/*
+	 * JAX names compiled programs in its cache on disk by this, among others. Ours are sealed, so they must not have
+	 * the names of those that are compiled in-process.
+	 */
+	if (asprintf(&client->version, "%.*s; salus", (int)client->facts->platform_version.size,
+		     client->facts->platform_version.at) < 0)
+		client->version = NULL;
 	client->device_attributes = adp_named_values(client->facts->device_attributes);
 	client->topology_attributes = adp_named_values(client->facts->topology_attributes);
 }
@@ -220,6 +227,7 @@ void adp_client_unref(PJRT_Client *client)
 		return;
 	adp_conn_unref(client->conn);
 	free(client->facts);
+	free(client->version);
 	free(client->device_attributes);
 	free(client->topology_attributes);
 	free(client);
@@ -277,7 +285,7 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 				 "salus: a device without memory, or with too many kinds of it");
 	}
 	fill_client(client);
-	if (!client->device_attributes || !client->topology_attributes) {
+	if (!client->version || !client->device_attributes || !client->topology_attributes) {
 		leave(client);
 		return adp_out_of_memory();
 	}
@@ -315,6 +323,11 @@ PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind)
 		return NULL;                        \
 	} while (0)
 
+static struct sal_text version_of(const PJRT_Client *client)
+{
+	return (struct sal_text){ client->version, strlen(client->version) };
+}
+
 PJRT_Error *adp_Client_PlatformName(PJRT_Client_PlatformName_Args *args)
 {
 	GIVE_TEXT(args, platform_name, args->client->facts->platform_name);
@@ -322,7 +335,7 @@ PJRT_Error *adp_Client_PlatformName(PJRT_Client_PlatformName_Args *args)
 
 PJRT_Error *adp_Client_PlatformVersion(PJRT_Client_PlatformVersion_Args *args)
 {
-	GIVE_TEXT(args, platform_version, args->client->facts->platform_version);
+	GIVE_TEXT(args, platform_version, version_of(args->client));
 }
 
 PJRT_Error *adp_Client_ProcessIndex(PJRT_Client_ProcessIndex_Args *args)
@@ -572,7 +585,7 @@ PJRT_Error *adp_TopologyDescription_PlatformName(PJRT_TopologyDescription_Platfo
 PJRT_Error *
 adp_TopologyDescription_PlatformVersion(PJRT_TopologyDescription_PlatformVersion_Args *args)
 {
-	GIVE_TEXT(args, platform_version, args->topology->client->facts->platform_version);
+	GIVE_TEXT(args, platform_version, version_of(args->topology->client));
 }
 
 PJRT_Error *adp_TopologyDescription_GetDeviceDescriptions(

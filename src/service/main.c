@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <ini.h>
@@ -26,6 +27,7 @@ enum {
 };
 
 /* Each takes 128 bytes. */
+#define FILES_WANTED 65536u
 #define TRACE_LEAST 64u
 #define TRACE_MOST (1u << 26)
 
@@ -275,6 +277,17 @@ static void complain(int terminal, const char *text)
 		(void)dprintf(terminal, "salusd: %s\n", text);
 }
 
+/* Whoever starts us may be content with few files; a session has five. */
+static void allow_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	static struct setup setup;
@@ -300,6 +313,7 @@ int main(int argc, char **argv)
 	if (open_log(o->log_path) < 0)
 		return EXIT_CONFIG;
 	(void)signal(SIGPIPE, SIG_IGN);
+	allow_files();
 	(void)setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); /* the vendor's chatter; helpers inherit it */
 	rc = svc_server_open(&server, o, &setup.err);
 	if (rc >= 0) {

@@ -347,6 +347,17 @@ def test_jax_compilation_cache(direct, salus, jax_cache):
     assert no_hits == 0 and hits > 0
 
 
+def test_jax_compilation_cache_with_others(direct, salus, jax_cache):
+    """One folder for both: each finds its own, and nothing of the other's."""
+    _, env = jax_cache
+    rounds = [(direct(CACHED, env=env), salus(CACHED, env=env)) for _ in range(2)]
+    for runs in rounds:
+        for run in runs:
+            result_and_hits(run)
+            assert "cache" not in run.stderr, run.describe()
+    assert [[result_and_hits(run)[1] > 0 for run in runs] for runs in rounds] == [[False] * 2, [True] * 2]
+
+
 # Damages what JAX stored, inside its compression, so that the damage reaches the plugin.
 DAMAGE = """
 import pathlib, sys
