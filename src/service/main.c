@@ -26,8 +26,9 @@ enum {
 	EXIT_CONFIG = 78
 };
 
-/* Each takes 128 bytes. */
 #define FILES_WANTED 65536u
+
+/* Each takes 128 bytes. */
 #define TRACE_LEAST 64u
 #define TRACE_MOST (1u << 26)
 
