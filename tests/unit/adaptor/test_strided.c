@@ -35,7 +35,7 @@ static void copy_one_by_one(const struct adp_strided *a, size_t d, const unsigne
 static int64_t lay_out(struct rng *rng, const struct adp_strided *a, bool steps, int64_t *strides)
 {
 	int64_t stride = (int64_t)a->element;
-	size_t order[RANK], i, k;
+	size_t order[RANK] = { 0 }, i, k;
 
 	for (i = 0; i < a->rank; i++) {
 		k = rng_below(rng, i + 1);
@@ -100,7 +100,7 @@ static void all_are_copied(void **state)
 /* Larger than a tile in both directions, and no multiple of it. */
 static void a_transpose(void **state)
 {
-	static const int64_t dims[] = { 100, 77 }, from[] = { 4, 400 }, to[] = { 77 * 4, 4 };
+	static const int64_t dims[] = { 100, 77 }, from[] = { 4, 400 }, to[] = { 308, 4 };
 	static uint32_t in[77][100], out[100][77];
 	const struct adp_strided a = {
 		.rank = 2, .element = 4, .dims = dims, .from = from, .to = to
