@@ -54,7 +54,7 @@ static int64_t lay_out(struct rng *rng, const struct adp_strided *a, bool steps,
 static void any_array(struct rng *rng, struct bytes *b)
 {
 	static const size_t elements[] = { 1, 2, 3, 4, 8, 16 };
-	int64_t dims[RANK], from[RANK], to[RANK], start = 0;
+	int64_t dims[RANK] = { 0 }, from[RANK] = { 0 }, to[RANK] = { 0 }, start = 0;
 	struct adp_strided a = { .rank = rng_below(rng, RANK + 1),
 				 .element = elements[rng_below(rng, 6)],
 				 .dims = dims,
