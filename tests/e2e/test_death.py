@@ -3,8 +3,10 @@
 
 import os
 import re
+import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -199,6 +201,18 @@ def test_next_daemon_takes_the_place(start_daemon, client_of):
     run = client_of(daemon)("import jax.numpy as jnp; print(jnp.ones(3).sum())")
     assert (run.code, run.stdout) == (0, "3.0\n"), run.describe()
     daemon.stop()
+
+
+def test_daemon_has_more_files_than_its_starter(start_daemon):
+    """Whoever starts it first may be content with few, and others come later."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(64, hard), hard))
+    try:
+        daemon = start_daemon()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    limits = Path(f"/proc/{daemon.pid}/limits").read_text()
+    assert int(re.search(r"Max open files +(\d+)", limits)[1]) == min(65536, hard)
 
 
 def test_second_daemon_is_refused(start_daemon):
