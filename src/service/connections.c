@@ -125,14 +125,12 @@ static bool greet(struct svc_client *c)
 		(void)send_welcome(c, &err, NULL);
 		return false;
 	}
-	if (svc_session_create(c->server, &hello, &c->session, fds, &err) < 0) {
+	if (svc_session_create(c->server, &hello, &peer, &c->session, fds, &err) < 0) {
 		(void)send_welcome(c, &err, NULL);
 		return false;
 	}
 	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
 	(void)pthread_mutex_lock(&c->server->lock);
-	c->session->pid = peer.pid;
-	c->session->uid = peer.uid;
 	c->session->socket = c->fd;
 	(void)pthread_mutex_unlock(&c->server->lock);
 	ok = send_welcome(c, NULL, fds) >= 0;

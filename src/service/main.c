@@ -53,7 +53,8 @@ static const char usage[] =
 	"  --lanes N          most lanes at once (default: as many as the policy wants)\n"
 	"  --cache DIR        compiled programs (default: the user's cache), or `none`\n"
 	"  --cache-size SIZE  bound of that (default 4GiB)\n"
-	"  --arena SIZE       most shared memory for one job's transfers (default: half the machine's)\n"
+	"  --arena SIZE       most shared memory for one job's transfers: --limit job-arena=SIZE\n"
+	"  --limit NAME=VALUE a limit of jobs, users or all; `salus limits` lists them\n"
 	"  --no-profiles      do not remember what jobs needed\n"
 	"  --trace-records N  events and decisions kept for `salus trace` (default 65536)\n"
 	"  --idle-exit TIME   end after that long without a job\n"
@@ -115,6 +116,15 @@ static int set_no_profiles(struct setup *setup, const char *value)
 			   "no-profiles is \"%s\": it can be yes or no", value);
 }
 
+static int set_limit(struct setup *setup, const char *name, const char *value)
+{
+	int rc = svc_limits_set(&setup->options.limits, name, value, &setup->err);
+
+	if (rc == -SAL_NOT_FOUND)
+		rc = sal_err_set(&setup->err, SAL_INVALID_ARGUMENT, "no setting \"%s\"", name);
+	return rc;
+}
+
 /* One setting by name, from the command line or the file. The value must stay. */
 static int set(struct setup *setup, const char *name, const char *value)
 {
@@ -141,11 +151,13 @@ static int set(struct setup *setup, const char *name, const char *value)
 	else if (strcmp(name, "cache-size") == 0)
 		return sal_bytes_parse(value, &o->cache_bytes, &setup->err);
 	else if (strcmp(name, "arena") == 0)
-		return sal_bytes_parse(value, &o->arena_bytes, &setup->err);
+		return svc_limits_set(&o->limits, "job-arena", value, &setup->err);
+	else if (strcmp(name, "limit") == 0)
+		return svc_limits_set_pair(&o->limits, value, &setup->err);
 	else if (strcmp(name, "idle-exit") == 0)
 		return sal_duration_parse(value, &o->idle_exit_ns, &setup->err);
 	else
-		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT, "no setting \"%s\"", name);
+		return set_limit(setup, name, value);
 	return SAL_OK;
 }
 
@@ -185,6 +197,7 @@ static const struct option long_options[] = {
 	{ "cache", required_argument, NULL, 's' },
 	{ "cache-size", required_argument, NULL, 's' },
 	{ "arena", required_argument, NULL, 's' },
+	{ "limit", required_argument, NULL, 's' },
 	{ "idle-exit", required_argument, NULL, 's' },
 	{ "log", required_argument, NULL, 's' },
 	{ "trace-records", required_argument, NULL, 's' },
@@ -298,7 +311,7 @@ int main(int argc, char **argv)
 
 	o->memory_bytes = machine_bytes();
 	o->trace_records = SVC_TRACE_ENTRIES;
-	o->arena_bytes = machine_bytes() / 2;
+	svc_limits_default(&o->limits, machine_bytes());
 	o->cache_bytes = UINT64_C(4) << 30;
 	o->policy = &sal_policy_fair;
 	if (sal_path_cache_dir(setup.cache_dir, sizeof(setup.cache_dir), NULL) >= 0)

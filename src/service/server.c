@@ -163,6 +163,7 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 
 	memset(server, 0, sizeof(*server));
 	server->options = *options;
+	svc_ledger_init(&server->ledger, &options->limits);
 	server->listen_fd = server->lock_fd = -1;
 	server->worker.epoll = server->worker.alarm = -1;
 	server->worker.bell = server->worker.ring_fd = -1;
@@ -265,6 +266,7 @@ void svc_server_close(struct svc_server *server)
 	}
 	if (server->lock_fd >= 0)
 		(void)close(server->lock_fd);
+	svc_ledger_fini(&server->ledger);
 	(void)pthread_mutex_destroy(&server->carrier.lock);
 	(void)pthread_cond_destroy(&server->carrier.wake);
 	(void)pthread_mutex_destroy(&server->lock);

@@ -16,6 +16,7 @@
  *     buffer.c    device memory of a session
  *     program.c   programs, shared by content
  *     session.c   the session: ownership of all of the above
+ *     limits.c    how much of each resource a job, a user and all jobs may have
  *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
  *     outbox.c    completions to a client
  *     news.c      main thread: what waiting jobs are told
@@ -37,6 +38,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <uv.h>
@@ -48,6 +50,7 @@
 #include "link/holding.h"
 #include "link/ring.h"
 #include "service/idmap.h"
+#include "service/limits.h"
 #include "service/news.h"
 #include "service/pause.h"
 #include "service/recall.h"
@@ -68,9 +71,10 @@ struct svc_options {
 	const char *helper_path;
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
-	uint64_t memory_bytes, cache_bytes, arena_bytes, idle_exit_ns;
+	uint64_t memory_bytes, cache_bytes, idle_exit_ns;
 	uint32_t lanes, trace_records;
 	bool no_profiles; /* jobs are not remembered */
+	struct svc_limits limits;
 	const struct sal_policy *policy;
 };
 
@@ -309,6 +313,7 @@ struct svc_session {
 	uint64_t id;
 	pid_t pid;
 	uid_t uid;
+	struct svc_account account; /* what it has of limited resources */
 	char name[SAL_NAME_BYTES];
 	uint64_t open_ns;
 	int bell, client_bell; /* owned: ours to wait for, the client's to ring */
@@ -347,7 +352,8 @@ struct svc_session {
 
 /* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
-		       struct svc_session **out_session, int fds[4], struct sal_err *err);
+		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
+		       struct sal_err *err);
 /* The client is gone or has to go: everything of it ends. `why` is for its user. Under server->lock. */
 void svc_session_kill(struct svc_session *s, const char *why);
 struct svc_session *svc_session_ref(struct svc_session *s);
@@ -421,6 +427,7 @@ struct svc_server {
 	const struct sal_device_ops *ops;
 	struct sal_device *device; /* owned */
 	struct svc_lane lanes[SAL_LANES_MAX];
+	struct svc_ledger ledger; /* who has what; has its own lock */
 	void *facts; /* owned: packed */
 	size_t fact_size;
 

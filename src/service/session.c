@@ -27,6 +27,16 @@ struct svc_session *svc_session_ref(struct svc_session *s)
 	return s;
 }
 
+/* All that is left by then goes back. */
+static void close_account(struct svc_session *s)
+{
+	if (!s->account.ledger)
+		return;
+	svc_limit_give(s, SVC_ARENA_BYTES, s->segment_bytes);
+	svc_limit_give(s, SVC_SESSIONS, s->account.used[SVC_SESSIONS]);
+	svc_account_close(&s->account);
+}
+
 /* The last reference may go from any thread: only memory of its own is left by then. */
 void svc_session_unref(struct svc_session *s)
 {
@@ -46,6 +56,7 @@ void svc_session_unref(struct svc_session *s)
 	svc_idmap_fini(&s->buffers);
 	svc_idmap_fini(&s->programs);
 	free(s->held);
+	close_account(s);
 	free(s);
 	svc_carrier_tidy(server);
 }
@@ -55,19 +66,22 @@ int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segmen
 {
 	uint64_t rounded = SVC_SEGMENT_BYTES;
 	struct svc_segment *segment = &s->segments[s->segment_count];
-	int fd;
+	int fd, rc;
 
 	while (rounded < bytes && rounded < UINT64_C(1) << 62)
 		rounded *= 2;
-	if (s->dead || s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded ||
-	    rounded > s->server->options.arena_bytes - s->segment_bytes)
+	if (s->dead || s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 				   "the session's shared memory has reached its limit");
+	rc = svc_limit_take(s, SVC_ARENA_BYTES, rounded, err);
+	if (rc < 0)
+		return rc;
 	fd = sal_shared_create("salus-arena", rounded, err);
-	if (fd < 0)
-		return fd;
-	segment->base = sal_shared_map(fd, rounded);
+	segment->base = fd < 0 ? NULL : sal_shared_map(fd, rounded);
 	if (!segment->base) {
+		svc_limit_give(s, SVC_ARENA_BYTES, rounded);
+		if (fd < 0)
+			return fd;
 		(void)close(fd);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map shared memory");
 	}
@@ -168,8 +182,18 @@ static void copy_name(char *to, const char *from)
 	to[i] = '\0';
 }
 
+static int open_account(struct svc_session *s, const struct sal_hello *hello, struct sal_err *err)
+{
+	int rc = svc_limit_check_weight(&s->server->options.limits, hello->weight_milli, err);
+
+	if (rc >= 0)
+		rc = svc_account_open(&s->account, &s->server->ledger, s->uid, err);
+	return rc < 0 ? rc : svc_limit_take(s, SVC_SESSIONS, 1, err);
+}
+
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
-		       struct svc_session **out_session, int fds[4], struct sal_err *err)
+		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
+		       struct sal_err *err)
 {
 	struct svc_session *s = calloc(1, sizeof(*s));
 	uint64_t bytes;
@@ -192,7 +216,11 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
 	TAILQ_INIT(&s->jobs);
-	rc = open_rings(s, hello->minor, fds, err);
+	s->pid = peer->pid;
+	s->uid = peer->uid;
+	rc = open_account(s, hello, err);
+	if (rc >= 0)
+		rc = open_rings(s, hello->minor, fds, err);
 	if (rc >= 0)
 		rc = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
 	if (rc >= 0) {
