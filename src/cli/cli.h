@@ -36,6 +36,7 @@ struct cli_command {
 
 extern const struct cli_command cli_cmd_kill;
 extern const struct cli_command cli_cmd_lanes;
+extern const struct cli_command cli_cmd_limits;
 extern const struct cli_command cli_cmd_pause;
 extern const struct cli_command cli_cmd_ping;
 extern const struct cli_command cli_cmd_policy;

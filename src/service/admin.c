@@ -113,6 +113,7 @@ static const struct {
 	{ "ping", svc_answer_ping },	 { "ps", svc_answer_ps },     { "why", svc_answer_why },
 	{ "policy", svc_answer_policy }, { "set", svc_answer_set },   { "pause", svc_answer_pause },
 	{ "resume", svc_answer_resume }, { "kill", svc_answer_kill }, { "trace", svc_answer_trace },
+	{ "limits", svc_answer_limits },
 };
 
 static json_t *answer(struct svc_question *q)

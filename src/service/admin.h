@@ -5,6 +5,7 @@
  *     admin.c        the line, which question it is, which job it means
  *     admin_view.c   ping, ps: everything there is to see
  *     admin_why.c    why: what one job waits for (with why_memory.c, why_turn.c)
+ *     admin_limits.c limits: each with its use
  *     admin_steer.c  policy, set, pause, resume, kill: changes while jobs run
  *
  * Threads: the main thread. Each answer takes server->lock itself.
@@ -50,6 +51,7 @@ static inline double svc_seconds(uint64_t ns)
 json_t *svc_answer_ping(struct svc_question *q);
 json_t *svc_answer_ps(struct svc_question *q);
 json_t *svc_answer_why(struct svc_question *q);
+json_t *svc_answer_limits(struct svc_question *q);
 json_t *svc_answer_policy(struct svc_question *q);
 json_t *svc_answer_set(struct svc_question *q);
 json_t *svc_answer_pause(struct svc_question *q);

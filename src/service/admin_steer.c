@@ -199,7 +199,8 @@ static json_t *do_set(struct svc_question *q, struct svc_session *s)
 {
 	struct sal_job job = s->core->job;
 
-	if (take_wishes(q->object, &job, &q->err) < 0)
+	if (take_wishes(q->object, &job, &q->err) < 0 ||
+	    svc_limit_check_weight(&q->server->options.limits, job.weight_milli, &q->err) < 0)
 		return NULL;
 	sal_engine_declare(q->server->engine, svc_now_ns(), s->core, &job);
 	svc_memory_publish(s);

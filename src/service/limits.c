@@ -529,15 +529,17 @@ void svc_ledger_usage(struct svc_ledger *ledger, enum svc_resource what, uint64_
 	(void)pthread_mutex_unlock(&ledger->lock);
 }
 
-uint64_t svc_account_usage(struct svc_account *a, enum svc_resource what, uint64_t now_ns)
+void svc_account_usage(struct svc_account *a, uint64_t now_ns, uint64_t out_used[SVC_RESOURCES])
 {
-	uint64_t used;
+	int what;
 
+	memset(out_used, 0, SVC_RESOURCES * sizeof(*out_used));
 	if (!a->ledger)
-		return 0;
+		return;
 	(void)pthread_mutex_lock(&a->ledger->lock);
-	used = rows[what].unit == SVC_UNIT_PER_S ? bucket_usage(&a->records, now_ns)
-						 : a->used[what];
+	for (what = 0; what < SVC_RESOURCES; what++)
+		out_used[what] = rows[what].unit == SVC_UNIT_PER_S
+					 ? bucket_usage(&a->records, now_ns)
+					 : a->used[what];
 	(void)pthread_mutex_unlock(&a->ledger->lock);
-	return used;
 }

@@ -168,6 +168,7 @@ struct svc_usage {
 /* For a rate: what was read in the last whole second. */
 void svc_ledger_usage(struct svc_ledger *ledger, enum svc_resource what, uint64_t now_ns,
 		      struct svc_usage *out);
-uint64_t svc_account_usage(struct svc_account *a, enum svc_resource what, uint64_t now_ns);
+/* The same for all resources of one account; all 0 if it is not open. */
+void svc_account_usage(struct svc_account *a, uint64_t now_ns, uint64_t out_used[SVC_RESOURCES]);
 
 #endif

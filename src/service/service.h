@@ -2,7 +2,7 @@
 /*
  * service - what the files of salusd share.
  *
- *     main.c      options, start, stop
+ *     main.c      start, stop; options.c: the command line and the configuration file
  *     server.c    main thread: everything started, and stopped
  *     connections.c  main thread: accept, hello, death of clients
  *     jobs.c      main thread: programs to be compiled, loaded, sealed

@@ -70,6 +70,8 @@ struct bed *bed_open(const struct sal_policy *policy, uint32_t lanes)
 	cfg.tuning.page_bytes_per_s = 0;
 	b->server.tuning = cfg.tuning;
 	b->server.ops = &ops;
+	svc_limits_default(&b->server.options.limits, 8 * GIB);
+	svc_ledger_init(&b->server.ledger, &b->server.options.limits);
 	TAILQ_INIT(&b->server.sessions);
 	(void)pthread_mutex_init(&b->server.lock, NULL);
 	assert_int_equal(sal_engine_create(&cfg, &b->server.engine, NULL), SAL_OK);
@@ -80,6 +82,7 @@ void bed_close(struct bed *b)
 {
 	sal_engine_destroy(b->server.engine);
 	(void)pthread_mutex_destroy(&b->server.lock);
+	svc_ledger_fini(&b->server.ledger);
 	json_decref(b->answer);
 	free(b);
 }

@@ -921,7 +921,7 @@ def test_other_major(daemon, major):
 
 
 WELCOME_TO = {
-    "weight-0": dict(weight_milli=0), "weight-max": dict(weight_milli=U32), "priority-max": dict(priority=U32),
+    "weight-0": dict(weight_milli=0), "weight-max": dict(weight_milli=1000000), "priority-max": dict(priority=U32),
     "time-max": dict(total_ns=U64), "minor-max": dict(minor=U32),
     "reserved": dict(reserved=U32), "no-name": dict(name=b""), "not-utf-8": dict(name=b"\xff\xfe\x80"),
     "longest-name": dict(name=b"x" * 127),

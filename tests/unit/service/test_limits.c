@@ -85,6 +85,14 @@ static uint64_t in_all(struct bed *b, enum svc_resource what)
 	return usage.all;
 }
 
+static uint64_t of_job(struct bed *b, int i, enum svc_resource what, uint64_t now_ns)
+{
+	uint64_t used[SVC_RESOURCES];
+
+	svc_account_usage(&b->sessions[i].account, now_ns, used);
+	return used[what];
+}
+
 static void a_job_has_its_limit(void **state)
 {
 	struct svc_limits l = some_limits();
@@ -139,7 +147,7 @@ static void the_daemon_has_a_limit_over_all_users(void **state)
 	assert_int_equal(usage.all, 19);
 	assert_int_equal(usage.user, 10);
 	assert_int_equal(usage.uid, 1001);
-	assert_int_equal(svc_account_usage(&b->sessions[0].account, SVC_BUFFERS, 0), 9);
+	assert_int_equal(of_job(b, 0, SVC_BUFFERS, 0), 9);
 	give(b, 0, 9);
 	give(b, 2, 10);
 	bed_close(b);
@@ -190,7 +198,7 @@ static void a_user_stays_until_the_last_account(void **state)
 	svc_account_close(&b->sessions[0].account);
 	svc_account_close(&b->sessions[0].account); /* not open: nothing happens */
 	assert_int_equal(in_all(b, SVC_BUFFERS), 3);
-	assert_int_equal(svc_account_usage(&b->sessions[0].account, SVC_BUFFERS, 0), 0);
+	assert_int_equal(of_job(b, 0, SVC_BUFFERS, 0), 0);
 	give(b, 1, 3);
 	bed_close(b);
 }
@@ -286,8 +294,7 @@ static void users_are_paced_too(void **state)
 	svc_ledger_usage(&b->ledger, SVC_RECORDS_PER_S, 2 * SECOND, &usage);
 	assert_int_equal(usage.all, 1900);
 	assert_int_equal(usage.user, 1000);
-	assert_int_equal(svc_account_usage(&b->sessions[1].account, SVC_RECORDS_PER_S, 2 * SECOND),
-			 100);
+	assert_int_equal(of_job(b, 1, SVC_RECORDS_PER_S, 2 * SECOND), 100);
 	svc_ledger_usage(&b->ledger, SVC_RECORDS_PER_S, 4 * SECOND, &usage);
 	assert_int_equal(usage.all, 0);
 	bed_close(b);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * options - what salusd is told: on its command line, in its configuration file, and by default.
+ *
+ * The table in options.c has one row for each setting, with its help. A new setting is one more row. Limits have a
+ * table of their own, in limits.c; each can be given by `--limit NAME=VALUE` or as a line of the file.
+ *
+ * Owns: the text behind the values. Threads: the main thread, before there are others.
+ */
+#ifndef SAL_SERVICE_OPTIONS_H
+#define SAL_SERVICE_OPTIONS_H
+
+#include "base/err.h"
+#include "link/paths.h"
+#include "service/service.h"
+
+/* Exit codes, after sysexits(3). */
+enum svc_exit {
+	SVC_EXIT_USAGE = 64,
+	SVC_EXIT_TRY_LATER = 75,
+	SVC_EXIT_CONFIG = 78
+};
+
+#define SVC_SETTINGS_MAX 32
+
+/* What was asked for, and room for the text behind it. */
+struct svc_setup {
+	struct svc_options options;
+	char socket_path[SAL_PATH_BYTES], helper_path[SAL_PATH_BYTES], cache_dir[SAL_PATH_BYTES];
+	char *texts[SVC_SETTINGS_MAX]; /* owned; values from the configuration file */
+	struct sal_err err;
+};
+
+/*
+ * Read the command line and fill in the defaults. Returns -1 to go on, or an exit code once everything there is to
+ * say is said on stdout or stderr.
+ */
+int svc_setup_read(struct svc_setup *setup, int argc, char **argv);
+void svc_setup_fini(struct svc_setup *setup);
+
+#endif
