@@ -25,6 +25,7 @@
 
 #include "cli/admin.h"
 #include "cli/ask.h"
+#include "cli/daemon_env.h"
 #include "cli/deadline.h"
 
 #define IDLE_EXIT "10min"
@@ -106,9 +107,12 @@ static void detach(int log_fd)
 
 static void become_daemon(const struct cli_private_daemon *d, int log_fd)
 {
+	char **env = cli_daemon_env(environ);
+
 	detach(log_fd);
-	(void)execl(d->program, d->program, "--socket", d->socket, "--idle-exit", IDLE_EXIT,
-		    "--log", d->log, (char *)NULL);
+	if (env)
+		(void)execle(d->program, d->program, "--socket", d->socket, "--idle-exit",
+			     IDLE_EXIT, "--log", d->log, (char *)NULL, env);
 	(void)dprintf(STDERR_FILENO, "salus: %s: %s\n", d->program, strerror(errno));
 	_exit(127);
 }

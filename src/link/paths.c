@@ -111,6 +111,28 @@ int sal_path_check_private(const char *dir, struct sal_err *err)
 	return SAL_OK;
 }
 
+int sal_path_check_guarded(const char *dir, struct sal_err *err)
+{
+	struct stat st;
+
+	if (stat(dir, &st) < 0)
+		return sal_err_set(err, errno == ENOENT ? SAL_NOT_FOUND : SAL_PERMISSION_DENIED,
+				   "%s: %s", dir, strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return sal_err_set(err, SAL_PERMISSION_DENIED, "%s is no directory", dir);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return sal_err_set(err, SAL_PERMISSION_DENIED,
+				   "%s belongs to user %u, who could replace the socket; choose "
+				   "another directory",
+				   dir, (unsigned)st.st_uid);
+	if (st.st_mode & 022)
+		return sal_err_set(err, SAL_PERMISSION_DENIED,
+				   "other users may write to %s (mode %04o) and could replace the "
+				   "socket; close it with chmod go-w, or choose another directory",
+				   dir, (unsigned)st.st_mode & 07777);
+	return SAL_OK;
+}
+
 int sal_path_make_private(const char *dir, struct sal_err *err)
 {
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)

@@ -41,7 +41,13 @@ int sal_path_socket(char *out, size_t size, bool *out_given, struct sal_err *err
  */
 int sal_path_check_private(const char *dir, struct sal_err *err);
 
-/* The same, but first makes dir, not its parents, with mode 0700 if there is none. */
+/*
+ * Is dir fit for a socket of ours that its owner chose to put there? It may be a link and may be read by others, but
+ * only we or root may change what is in it. Codes as above.
+ */
+int sal_path_check_guarded(const char *dir, struct sal_err *err);
+
+/* As sal_path_check_private, but first makes dir, not its parents, with mode 0700 if there is none. */
 int sal_path_make_private(const char *dir, struct sal_err *err);
 
 /*

@@ -282,7 +282,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	(void)events;
 	if (status < 0)
 		return;
-	fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+	fd = accept4(server->listen.fd, NULL, NULL, SOCK_CLOEXEC);
 	if (!uv_is_active((uv_handle_t *)&server->hello_timer))
 		(void)uv_timer_start(&server->hello_timer, on_hello_timer, 1000, 1000);
 	if (fd < 0) { /* no descriptors left: look again when the timer comes */
@@ -309,7 +309,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 void svc_connections_open(struct svc_server *server)
 {
 	server->listener.data = server;
-	(void)uv_poll_init(&server->loop, &server->listener, server->listen_fd);
+	(void)uv_poll_init(&server->loop, &server->listener, server->listen.fd);
 	(void)uv_poll_start(&server->listener, UV_READABLE, on_connection);
 	server->hello_timer.data = server;
 	(void)uv_timer_init(&server->loop, &server->hello_timer);

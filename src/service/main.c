@@ -84,5 +84,7 @@ int main(int argc, char **argv)
 	svc_setup_fini(&setup);
 	if (rc >= 0)
 		return 0;
-	return rc == -SAL_ALREADY_EXISTS ? SVC_EXIT_TRY_LATER : 1;
+	if (rc == -SAL_ALREADY_EXISTS)
+		return SVC_EXIT_TRY_LATER;
+	return rc == -SAL_PERMISSION_DENIED ? SVC_EXIT_PERMISSION : 1;
 }

@@ -18,6 +18,7 @@
 enum svc_exit {
 	SVC_EXIT_USAGE = 64,
 	SVC_EXIT_TRY_LATER = 75,
+	SVC_EXIT_PERMISSION = 77,
 	SVC_EXIT_CONFIG = 78
 };
 

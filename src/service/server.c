@@ -4,19 +4,11 @@
  */
 #include "service/service.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
-#include "link/socket.h"
 #include "wire/facts.h"
 
 #define HELPERS 2
@@ -26,31 +18,6 @@
 /* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
 #define GRAINS 16384
 #define GRAIN_MOST (UINT64_C(1) << 20)
-
-/* The socket is ours alone as long as we hold the lock beside it; a stale one is replaced. */
-static int open_socket(struct svc_server *server, struct sal_err *err)
-{
-	const char *path = server->options.socket_path;
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char lock_path[sizeof(address.sun_path) + 8];
-
-	if (strlen(path) >= sizeof(address.sun_path))
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s: too long for a socket", path);
-	memcpy(address.sun_path, path, strlen(path) + 1);
-	(void)snprintf(lock_path, sizeof(lock_path), "%s.lock", path);
-	server->lock_fd = open(lock_path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (server->lock_fd < 0)
-		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", lock_path, strerror(errno));
-	if (flock(server->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return sal_err_set(err, SAL_ALREADY_EXISTS, "another salusd has %s", path);
-	(void)unlink(path);
-	server->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (server->listen_fd < 0 ||
-	    bind(server->listen_fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
-	    chmod(path, 0600) < 0 || listen(server->listen_fd, 128) < 0)
-		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	return SAL_OK;
-}
 
 static void on_signal(uv_signal_t *signal, int number)
 {
@@ -164,7 +131,7 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	memset(server, 0, sizeof(*server));
 	server->options = *options;
 	svc_ledger_init(&server->ledger, &options->limits);
-	server->listen_fd = server->lock_fd = -1;
+	server->listen.fd = server->listen.lock_fd = -1;
 	server->worker.epoll = server->worker.alarm = -1;
 	server->worker.bell = server->worker.ring_fd = -1;
 	TAILQ_INIT(&server->granted);
@@ -182,7 +149,7 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	server->job_bell.data = server;
 	(void)uv_async_init(&server->loop, &server->job_bell, svc_on_jobs);
 	svc_news_open(server);
-	rc = open_socket(server, err);
+	rc = svc_listen_open(&server->listen, server->options.socket_path, err);
 	if (rc >= 0)
 		rc = open_device(server, err);
 	if (rc >= 0)
@@ -240,7 +207,7 @@ void svc_server_close(struct svc_server *server)
 	if (!wait_for_device(server)) {
 		/* The vendor may still use what we would free: leave it to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
-		(void)unlink(server->options.socket_path);
+		svc_listen_close(&server->listen);
 		_exit(0);
 	}
 	svc_carrier_stop(server);
@@ -260,12 +227,7 @@ void svc_server_close(struct svc_server *server)
 		server->ops->close(server->device);
 	}
 	free(server->facts);
-	if (server->listen_fd >= 0) {
-		(void)unlink(server->options.socket_path);
-		(void)close(server->listen_fd);
-	}
-	if (server->lock_fd >= 0)
-		(void)close(server->lock_fd);
+	svc_listen_close(&server->listen);
 	svc_ledger_fini(&server->ledger);
 	(void)pthread_mutex_destroy(&server->carrier.lock);
 	(void)pthread_cond_destroy(&server->carrier.wake);

@@ -4,6 +4,7 @@
  *
  *     main.c      start, stop; options.c: the command line and the configuration file
  *     server.c    main thread: everything started, and stopped
+ *     listen.c    main thread: the socket, its folder and its lock
  *     connections.c  main thread: accept, hello, death of clients
  *     jobs.c      main thread: programs to be compiled, loaded, sealed
  *     admin*.c    main thread: answers to `salus ps` and its kind
@@ -51,6 +52,7 @@
 #include "link/ring.h"
 #include "service/idmap.h"
 #include "service/limits.h"
+#include "service/listen.h"
 #include "service/news.h"
 #include "service/pause.h"
 #include "service/recall.h"
@@ -458,7 +460,7 @@ struct svc_server {
 	uv_async_t job_bell;
 	uv_signal_t on_term, on_int;
 	uv_timer_t idle_timer, hello_timer;
-	int listen_fd, lock_fd; /* owned */
+	struct svc_listen listen;
 	struct sal_compile_pool *pool; /* owned */
 	LIST_HEAD(, svc_client) clients; /* owned: connections */
 	uint64_t idle_since_ns;

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-SALUS = ROOT / "build" / "bin" / "salus"
+SALUS = Path(os.environ.get("SALUS_BUILD", ROOT / "build")) / "bin" / "salus"
 LIMIT = 60  # seconds; only against hanging
 
 PING = {"ok": True, "version": "0.1.0", "pid": 123, "platform": "cpu", "policy": "fifo",

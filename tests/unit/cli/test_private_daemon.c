@@ -160,6 +160,46 @@ static void signals_are_not_inherited(void **state)
 	assert_int_equal(ignored & ~libc_own, 0);
 }
 
+/* It serves others as well, long after the job that came first. */
+static void the_jobs_environment_is_the_jobs(void **state)
+{
+	static const char *const pass[] = { "HOME",
+					    "LC_TIME",
+					    "SALUS_PLUGIN",
+					    "TMPDIR",
+					    "XDG_STATE_HOME",
+					    "CUDA_VISIBLE_DEVICES",
+					    "LD_LIBRARY_PATH",
+					    "SALUS_LOG" };
+	static const char *const stay[] = {
+		"AWS_SECRET_ACCESS_KEY", "HF_TOKEN",	 "PYTHONPATH",
+		"PYTHONSTARTUP",	 "LD_AUDIT",	 "XLA_FLAGS",
+		"SALUS_JOB_NAME",	 "SALUS_SOCKET", "HOMEWORK",
+		"OMP_NUM_THREADS",	 "LCX",		 "SALUS_WEIGHT"
+	};
+	struct fixture *f = *state;
+	struct sal_err err = { 0 };
+	char said[8192], entry[64];
+	size_t i;
+
+	f->daemon.wait_ms = 60000;
+	write_program(f, "#!/bin/sh\nenv\nexit 5\n");
+	for (i = 0; i < sizeof(pass) / sizeof(pass[0]); i++)
+		assert_int_equal(setenv(pass[i], "/passes", 1), 0);
+	for (i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+		assert_int_equal(setenv(stay[i], "/stays", 1), 0);
+	assert_int_equal(ensure(f, &err), -SAL_UNAVAILABLE);
+	read_log(f, said, sizeof(said));
+	for (i = 0; i < sizeof(pass) / sizeof(pass[0]); i++) {
+		(void)snprintf(entry, sizeof(entry), "%s=/passes\n", pass[i]);
+		assert_non_null(strstr(said, entry));
+		assert_int_equal(unsetenv(pass[i]), 0);
+	}
+	assert_null(strstr(said, "/stays"));
+	for (i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+		assert_int_equal(unsetenv(stay[i]), 0);
+}
+
 static void one_that_cannot_run_says_so_in_the_log(void **state)
 {
 	struct fixture *f = *state;
@@ -191,7 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_that_hangs_is_stopped), TEST(one_that_ends_is_noticed),
 		TEST(signals_are_not_inherited), TEST(one_that_cannot_run_says_so_in_the_log),
-		TEST(no_log_no_start),
+		TEST(no_log_no_start),		 TEST(the_jobs_environment_is_the_jobs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
