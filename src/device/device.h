@@ -8,12 +8,28 @@
  * A stream is where one lane's iterations run: a vendor client of its own. Buffers and loaded programs
  * belong to the stream they were made on and may only be used there.
  *
- * Threads: all operations may be called from any thread, on distinct objects at the same time. A done
- * function is called exactly once if the operation returned >= 0 and never if it failed; from any thread,
- * possibly before the operation returns. It must not block.
+ * Threads: all operations may be called from any thread, on distinct objects at the same time. Any operation
+ * may take long, or never return: execute may compute the whole program before it returns. So the caller
+ * holds no lock during a call, and uses a thread that only this stream needs.
+ *
+ * A done function is called exactly once if the operation returned >= 0 and never if it failed. The thread is
+ * any: one of the vendor's, or the caller's own before the operation returns. The device holds no lock during
+ * that call. A done function must not block. What else it may do, the device declares:
+ *
+ *   - By default, nothing of this table may be called from a done function. It notes the outcome, wakes
+ *     another thread and returns. A vendor's callback thread often must not enter the vendor again (CUDA).
+ *   - A device whose can_execute_in_done is true (XLA:CPU) allows every operation but close and close_stream,
+ *     and those that wait (save, restore, refill). So the next iteration can start without a change of
+ *     threads. If a cheap program ends inside execute, done is called inside execute: a done function that
+ *     executes again is then called inside itself. The caller bounds this depth, for instance by a flag "in
+ *     execute" that lets done note the next iteration instead of starting it.
+ *
+ * tests/cts/test_devices.c proves both.
  */
 #ifndef SAL_DEVICE_DEVICE_H
 #define SAL_DEVICE_DEVICE_H
+
+#include <stdbool.h>
 
 #include "base/err.h"
 #include "base/facts.h"
@@ -66,6 +82,8 @@ struct sal_device_ops {
 	void (*close)(struct sal_device *d);
 	/* Valid until close. */
 	const struct sal_device_facts *(*facts)(struct sal_device *d);
+	/* May operations be called from within a done function? See above. Does not change while d is open. */
+	bool (*can_execute_in_done)(const struct sal_device *d);
 
 	int (*open_stream)(struct sal_device *d, struct sal_stream **out_stream,
 			   struct sal_err *err);

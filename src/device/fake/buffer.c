@@ -101,9 +101,6 @@ int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const v
 	int rc;
 
 	*out_buffer = NULL;
-	rc = sal_fake_count_call(s->device, FAKE_CALL_UPLOAD, err);
-	if (rc < 0)
-		return rc;
 	rc = array_bytes(array, &size, err);
 	if (rc < 0)
 		return rc;
@@ -194,9 +191,6 @@ int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a buffer of %llu bytes does not fill %zu",
 				   (unsigned long long)b->cell->size, size);
-	rc = sal_fake_count_call(b->cell->stream->device, FAKE_CALL_DOWNLOAD, err);
-	if (rc < 0)
-		return rc;
 	return push_cell(b, NULL, dst, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }
 

@@ -21,11 +21,24 @@
  *     crash                           compile aborts the process
  *
  * Its configuration: memory_bytes is what all streams share (0: no limit), fake_ns how long an iteration
- * runs, and plugin_path may be NULL, "fake", or "fake:" and faults, separated by commas: WHAT@N=CODE lets the
- * N-th call (from 1) of upload, download, load or execute fail with a code, as in "fake:upload@3=14".
+ * runs, and plugin_path may be NULL, "fake", or "fake:" and words, separated by commas:
+ *
+ *     CALL@N=CODE          the N-th call (from 1) of that kind fails with a code; without =CODE: INTERNAL
+ *     slow@N:MS            every N-th call of any kind takes MS milliseconds longer
+ *     slow:CALL@N:MS       every N-th call of that kind
+ *     endless@N            every N-th call of any kind does not return before its stream (for open_stream:
+ *     endless:CALL@N       the device) is closed; then it fails with CANCELLED
+ *     inline               execute computes inside the call and calls done there, as XLA:CPU does with cheap
+ *                          programs, if all that was asked of its stream before is over
+ *     chained              declares that execute may be called from within done (can_execute_in_done)
+ *     strict               any call from within done, on the thread of a stream, is a bug and aborts
+ *
+ * CALL is open_stream, load, unload, upload, download, copy, when_ready, free_buffer, save, restore, empty,
+ * refill or execute; unload and free_buffer can be held up but cannot fail. A call that is held up holds no
+ * lock: all others go on. As in "fake:save@3,slow:execute@10:500".
  *
  * A stream has one thread, which does everything in the order in which it was asked for and calls all done
- * functions. The image of a program, and its "optimised" form, is its text.
+ * functions; inline is the exception. The image of a program, and its "optimised" form, is its text.
  */
 #ifndef SAL_DEVICE_FAKE_FAKE_H
 #define SAL_DEVICE_FAKE_FAKE_H

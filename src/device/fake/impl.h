@@ -6,8 +6,9 @@
  * handle early is fine. A cell's bytes and outcome are only touched by the stream's thread once a job that
  * produces it is queued; since jobs run in order, whatever a job reads is settled by then.
  *
- * Locks: device->lock guards `used` and the counters of faults; stream->lock the queue; a cell's count is
- * atomic.
+ * Locks: device->lock guards `used`, the counters of calls and who is held up; stream->lock the queue; a
+ * cell's count is atomic. No lock is held while a call is held up by a fault, nor while a done function
+ * runs.
  */
 #ifndef SAL_DEVICE_FAKE_IMPL_H
 #define SAL_DEVICE_FAKE_IMPL_H
@@ -15,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
+#include <time.h>
 
 #include "device/fake/fake.h"
 
@@ -69,31 +71,68 @@ struct sal_loaded {
 /* --- devices --- */
 
 enum fake_call {
+	FAKE_CALL_OPEN_STREAM,
+	FAKE_CALL_LOAD,
+	FAKE_CALL_UNLOAD,
 	FAKE_CALL_UPLOAD,
 	FAKE_CALL_DOWNLOAD,
-	FAKE_CALL_LOAD,
+	FAKE_CALL_COPY,
+	FAKE_CALL_WHEN_READY,
+	FAKE_CALL_FREE_BUFFER,
+	FAKE_CALL_SAVE,
+	FAKE_CALL_RESTORE,
+	FAKE_CALL_EMPTY,
+	FAKE_CALL_REFILL,
 	FAKE_CALL_EXECUTE,
 	FAKE_CALL_COUNT,
 };
+#define FAKE_CALL_ANY FAKE_CALL_COUNT
+
+enum fake_effect {
+	FAKE_FAILS, /* the call whose number is `at` */
+	FAKE_HOLDS_UP, /* every call whose number is a multiple of `at` */
+};
 
 struct fake_fault {
-	enum fake_call call;
+	enum fake_effect effect;
+	enum fake_call call; /* or FAKE_CALL_ANY */
 	uint64_t at; /* counted from 1 */
 	int code;
+	uint64_t hold_up_ns;
 };
 
 struct sal_device {
 	pthread_mutex_t lock;
+	pthread_cond_t change; /* closing, or nobody is held up any more */
 	uint64_t capacity; /* 0: no limit */
 	uint64_t used;
 	uint64_t run_ns;
 	uint64_t calls[FAKE_CALL_COUNT];
-	struct fake_fault faults[FAKE_MAX_FAULTS];
+	uint64_t all_calls;
+	struct fake_fault faults[FAKE_MAX_FAULTS]; /* set by open */
 	size_t fault_count;
+	bool runs_inline, chained, strict; /* set by open */
+	uint32_t held_up; /* calls without a stream that a fault holds up */
+	bool closing;
+	LIST_HEAD(, sal_stream) streams;
 };
 
-/* Counts a call and fails if it is due to. */
-int sal_fake_count_call(struct sal_device *d, enum fake_call call, struct sal_err *err);
+/* Reads "fake:" and faults. */
+int sal_fake_read_faults(struct sal_device *d, const char *path, struct sal_err *err);
+/*
+ * Every call of the table passes here, without a lock; s may be NULL. Counts the call, holds it up and lets
+ * it fail as the faults say. A call that was held up when its stream or device is closed is CANCELLED.
+ */
+int sal_fake_begin_call(struct sal_device *d, struct sal_stream *s, enum fake_call call,
+			struct sal_err *err);
+/* The stream is not closed before as many calls have left as entered. */
+void sal_fake_enter(struct sal_stream *s);
+void sal_fake_leave(struct sal_stream *s);
+void sal_fake_let_go(struct sal_stream *s); /* and waits until all calls have left */
+
+void sal_fake_cond_init(pthread_cond_t *cond); /* of the monotonic clock */
+struct timespec sal_fake_later(uint64_t ns);
+
 /* Room on the device, taken and given back. */
 int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
 void sal_fake_release(struct sal_device *d, uint64_t bytes);
@@ -141,7 +180,12 @@ struct sal_stream {
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	struct fake_jobs jobs; /* owned */
+	bool busy; /* the thread is doing a job */
 	bool closing;
+	/* under device->lock */
+	LIST_ENTRY(sal_stream) device_link; /* device->streams */
+	uint32_t held_up; /* calls that a fault holds up, or that compute inside */
+	bool let_go; /* nobody is held up any more */
 };
 
 int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
@@ -149,11 +193,18 @@ void sal_fake_stream_close(struct sal_stream *s);
 void sal_fake_push(struct sal_stream *s, struct fake_job *take_job);
 /* Queues a mere call of done; calls it right away for lack of memory. */
 void sal_fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx);
-/* On the stream's thread: lets time pass; false if the stream is being closed meanwhile. */
+/* Nothing is queued or being done: whatever was asked for so far is over. */
+bool sal_fake_is_idle(struct sal_stream *s);
+/* Lets the time of an iteration pass; false if the stream is being closed meanwhile. */
 bool sal_fake_pass(struct sal_stream *s, uint64_t ns);
 #define FAKE_FOREVER UINT64_MAX
 
-/* --- operations --- */
+/* --- operations: what the table does once the faults have had their say --- */
+
+int sal_fake_open(const struct sal_device_config *cfg, struct sal_device **out_device,
+		  struct sal_err *err);
+void sal_fake_close(struct sal_device *d);
+const struct sal_device_facts *sal_fake_facts(struct sal_device *d);
 
 int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		     struct sal_text options, struct sal_compiled **out_compiled,

@@ -360,9 +360,6 @@ int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 	int rc;
 
 	*out_loaded = NULL;
-	rc = sal_fake_count_call(s->device, FAKE_CALL_LOAD, err);
-	if (rc < 0)
-		return rc;
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");

@@ -13,6 +13,9 @@ struct sal_saved {
 	unsigned char bytes[];
 };
 
+/* Not the device's table: this download is part of a save and counts as no call. */
+static const struct sal_device_ops uncounted = { .download = sal_fake_download };
+
 int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
 	struct sal_saved *saved;
@@ -26,7 +29,7 @@ int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
 	saved->type = b->cell->type;
 	saved->size = b->cell->size;
-	rc = sal_download_and_wait(&sal_device_fake, b, saved->bytes, saved->size, err);
+	rc = sal_download_and_wait(&uncounted, b, saved->bytes, saved->size, err);
 	if (rc < 0) {
 		free(saved);
 		return rc;

@@ -3,7 +3,6 @@
 #include "device/fake/impl.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 /* The next job, waiting for it; NULL: closing, and nothing left to do. */
 static struct fake_job *next_job(struct sal_stream *s, bool *out_closing)
@@ -11,11 +10,13 @@ static struct fake_job *next_job(struct sal_stream *s, bool *out_closing)
 	struct fake_job *job;
 
 	pthread_mutex_lock(&s->lock);
+	s->busy = false;
 	while (STAILQ_EMPTY(&s->jobs) && !s->closing)
 		pthread_cond_wait(&s->wake, &s->lock);
 	job = STAILQ_FIRST(&s->jobs);
 	if (job)
 		STAILQ_REMOVE_HEAD(&s->jobs, link);
+	s->busy = job != NULL;
 	*out_closing = s->closing;
 	pthread_mutex_unlock(&s->lock);
 	return job;
@@ -34,17 +35,10 @@ static void *work(void *arg)
 
 bool sal_fake_pass(struct sal_stream *s, uint64_t ns)
 {
-	struct timespec until;
+	struct timespec until = sal_fake_later(ns);
 	bool closing;
 	int rc = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	if (ns != FAKE_FOREVER) {
-		until.tv_sec += (time_t)(ns / 1000000000u);
-		until.tv_nsec += (long)(ns % 1000000000u);
-		until.tv_sec += until.tv_nsec / 1000000000;
-		until.tv_nsec %= 1000000000;
-	}
 	pthread_mutex_lock(&s->lock);
 	while (ns > 0 && !s->closing && rc == 0) {
 		if (ns == FAKE_FOREVER)
@@ -61,8 +55,19 @@ void sal_fake_push(struct sal_stream *s, struct fake_job *take_job)
 {
 	pthread_mutex_lock(&s->lock);
 	STAILQ_INSERT_TAIL(&s->jobs, take_job, link);
-	pthread_cond_signal(&s->wake);
+	/* An iteration inside its call may be waiting as well, for time to pass. */
+	pthread_cond_broadcast(&s->wake);
 	pthread_mutex_unlock(&s->lock);
+}
+
+bool sal_fake_is_idle(struct sal_stream *s)
+{
+	bool idle;
+
+	pthread_mutex_lock(&s->lock);
+	idle = !s->busy && STAILQ_EMPTY(&s->jobs);
+	pthread_mutex_unlock(&s->lock);
+	return idle;
 }
 
 static void run_call(struct fake_job *job, bool cancelled)
@@ -98,7 +103,6 @@ static void stream_free(struct sal_stream *s)
 
 int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
 {
-	pthread_condattr_t monotonic;
 	struct sal_stream *s;
 
 	*out_stream = NULL;
@@ -108,14 +112,14 @@ int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, s
 	s->device = d;
 	STAILQ_INIT(&s->jobs);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	sal_fake_cond_init(&s->wake);
 	if (pthread_create(&s->thread, NULL, work, s) != 0) {
 		stream_free(s);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for a stream");
 	}
+	pthread_mutex_lock(&d->lock);
+	LIST_INSERT_HEAD(&d->streams, s, device_link);
+	pthread_mutex_unlock(&d->lock);
 	*out_stream = s;
 	return SAL_OK;
 }
@@ -128,6 +132,10 @@ void sal_fake_stream_close(struct sal_stream *s)
 	s->closing = true;
 	pthread_cond_broadcast(&s->wake);
 	pthread_mutex_unlock(&s->lock);
+	sal_fake_let_go(s);
 	pthread_join(s->thread, NULL);
+	pthread_mutex_lock(&s->device->lock);
+	LIST_REMOVE(s, device_link);
+	pthread_mutex_unlock(&s->device->lock);
 	stream_free(s);
 }

@@ -140,6 +140,14 @@ static void pjrt_close(struct sal_device *d)
 	free(d);
 }
 
+/* Tried with XLA:CPU (tests/cts/test_devices.c). Other vendors' callback threads are left alone. */
+static bool can_execute_in_done(const struct sal_device *d)
+{
+	const struct sal_text *name = &d->facts.platform_name;
+
+	return name->size == 3 && memcmp(name->at, "cpu", 3) == 0;
+}
+
 static const struct sal_device_facts *pjrt_facts(struct sal_device *d)
 {
 	return &d->facts;
@@ -181,6 +189,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.open = pjrt_open,
 	.close = pjrt_close,
 	.facts = pjrt_facts,
+	.can_execute_in_done = can_execute_in_done,
 	.open_stream = pjrt_open_stream,
 	.close_stream = pjrt_close_stream,
 	.compile = sal_pjrt_compile,

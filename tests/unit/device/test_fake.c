@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake: its limits, its faults and its language; what all devices do is tested in cts/test_devices.c. */
-#include "device/fake/fake.h"
+#include "device/fake/impl.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -207,6 +208,381 @@ static void calls_fail_when_told_to(void **state)
 	bench_close(&t);
 }
 
+/* Each kind of call fails, with the code that was asked for or INTERNAL, and works the next time. */
+static void paging_fails_when_told_to(void **state)
+{
+	struct sal_saved *saved, *again;
+	struct sal_buffer *a, *b;
+	struct outcome o;
+	struct bench t;
+	char bytes[3] = "";
+
+	(void)state;
+	bench_open(&t, "fake:save@2,restore@1=8,copy@1=4,when_ready@1=5", 0);
+	assert_int_equal(put(&t, 3, &a), SAL_OK);
+	assert_int_equal(ops->save(a, &saved, &t.err), SAL_OK);
+	assert_int_equal(ops->save(a, &again, &t.err), -SAL_INTERNAL);
+	assert_null(again);
+	assert_int_equal(ops->save(a, &again, &t.err), SAL_OK);
+	ops->free_saved(again);
+	/* The saved contents stay the caller's if they could not be restored. */
+	assert_int_equal(ops->restore(t.stream, saved, &b, &t.err), -SAL_RESOURCE_EXHAUSTED);
+	assert_null(b);
+	assert_int_equal(ops->restore(t.stream, saved, &b, &t.err), SAL_OK);
+	sem_init(&o.told, 0, 0);
+	assert_int_equal(ops->download(b, bytes, 3, note, &o, &t.err), SAL_OK);
+	assert_int_equal(wait_for(&o), SAL_OK);
+	ops->free_buffer(b);
+	assert_int_equal(ops->copy(a, &b, &t.err), -SAL_DEADLINE_EXCEEDED);
+	assert_int_equal(ops->when_ready(a, note, &o, &t.err), -SAL_NOT_FOUND);
+	assert_int_equal(ops->when_ready(a, note, &o, &t.err), SAL_OK);
+	assert_int_equal(wait_for(&o), SAL_OK);
+	ops->free_buffer(a);
+	bench_close(&t);
+}
+
+/* A download within a save and an upload within a restore are no calls of their own. */
+static void a_call_counts_once(void **state)
+{
+	struct sal_saved *saved;
+	struct sal_buffer *a, *b;
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:upload@2=3,download@1=3", 0);
+	assert_int_equal(put(&t, 3, &a), SAL_OK);
+	assert_int_equal(ops->save(a, &saved, &t.err), SAL_OK);
+	assert_int_equal(ops->restore(t.stream, saved, &b, &t.err), SAL_OK);
+	ops->free_buffer(b);
+	assert_int_equal(put(&t, 3, &b), -SAL_INVALID_ARGUMENT);
+	ops->free_buffer(a);
+	bench_close(&t);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Every second upload, and every sixth call: opening the stream is the first. */
+static void calls_are_slow_when_told_to(void **state)
+{
+	uint64_t least_ms[5] = { 0, 30, 0, 30, 60 };
+	struct sal_buffer *b[5];
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:slow:upload@2:30,slow@6:60", 0);
+	for (int i = 0; i < 5; i++) {
+		uint64_t start = now_ns();
+
+		assert_int_equal(put(&t, 1, &b[i]), SAL_OK);
+		assert_true(now_ns() - start >= least_ms[i] * 1000000u);
+	}
+	for (int i = 0; i < 5; i++)
+		ops->free_buffer(b[i]);
+	bench_close(&t);
+}
+
+struct held {
+	struct bench *bench;
+	struct sal_loaded *program;
+	struct sal_buffer *buffer;
+	struct sal_stream *opened;
+	pthread_t thread;
+	sem_t begun, back;
+	int rc;
+};
+
+static void *run_held_execute(void *arg)
+{
+	struct held *h = arg;
+	struct sal_execution x = { .outputs = &h->buffer, .output_count = 1, .done = note };
+
+	sem_post(&h->begun);
+	h->rc = ops->execute(h->program, &x, NULL);
+	sem_post(&h->back);
+	return NULL;
+}
+
+static void free_output(void *ctx, int code, const char *message)
+{
+	struct held *h = ctx;
+
+	(void)code;
+	(void)message;
+	ops->free_buffer(h->buffer);
+}
+
+/* The output must be gone when the stream is closed, and the call ends no sooner. */
+static void *run_held_hang(void *arg)
+{
+	struct held *h = arg;
+	struct sal_execution x = {
+		.outputs = &h->buffer,
+		.output_count = 1,
+		.done = free_output,
+		.done_ctx = h,
+	};
+
+	sem_post(&h->begun);
+	h->rc = ops->execute(h->program, &x, NULL);
+	sem_post(&h->back);
+	return NULL;
+}
+
+static void *run_held_free(void *arg)
+{
+	struct held *h = arg;
+
+	sem_post(&h->begun);
+	ops->free_buffer(h->buffer);
+	sem_post(&h->back);
+	return NULL;
+}
+
+static void *run_held_open(void *arg)
+{
+	struct held *h = arg;
+
+	sem_post(&h->begun);
+	h->rc = ops->open_stream(h->bench->device, &h->opened, NULL);
+	sem_post(&h->back);
+	return NULL;
+}
+
+/* Waits until a call is held up: on the stream, or without one. */
+static void wait_until_held(struct sal_device *d, const uint32_t *held_up)
+{
+	uint64_t until = now_ns() + UINT64_C(60000000000);
+	bool held = false;
+
+	while (!held && now_ns() < until) {
+		pthread_mutex_lock(&d->lock);
+		held = *held_up > 0;
+		pthread_mutex_unlock(&d->lock);
+		sched_yield();
+	}
+	assert_true(held);
+}
+
+static void held_start(struct held *h, struct bench *t, void *(*run)(void *))
+{
+	h->bench = t;
+	sem_init(&h->begun, 0, 0);
+	sem_init(&h->back, 0, 0);
+	assert_int_equal(pthread_create(&h->thread, NULL, run, h), 0);
+	sem_wait(&h->begun);
+}
+
+/* The call does not return, the others of its stream and of another one go on; closing ends it. */
+static void calls_are_endless_when_told_to(void **state)
+{
+	struct held h = { 0 };
+	struct sal_stream *other;
+	struct sal_buffer *a, *b;
+	struct sal_loaded *p;
+	struct outcome o;
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:endless:execute@2", 0);
+	assert_int_equal(ops->open_stream(t.device, &other, &t.err), SAL_OK);
+	p = load(&t, "fake 1\noutput u8 1 = fill 7\n");
+	assert_int_equal(execute(&t, p, NULL, &a, &o), SAL_OK);
+	assert_int_equal(wait_for(&o), SAL_OK);
+	h.program = p;
+	held_start(&h, &t, run_held_execute);
+	wait_until_held(t.device, &t.stream->held_up);
+	assert_int_equal(execute(&t, p, NULL, &b, &o), SAL_OK);
+	assert_int_equal(wait_for(&o), SAL_OK);
+	ops->free_buffer(b);
+	ops->free_buffer(a);
+	assert_int_equal(put(&t, 1, &a), SAL_OK);
+	ops->free_buffer(a);
+	ops->close_stream(other);
+	assert_int_equal(sem_trywait(&h.back), -1);
+	ops->unload(p);
+	ops->close_stream(t.stream);
+	pthread_join(h.thread, NULL);
+	assert_int_equal(h.rc, -SAL_CANCELLED);
+	assert_null(h.buffer);
+	ops->close(t.device);
+}
+
+static void freeing_can_be_endless(void **state)
+{
+	struct held h = { 0 };
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:endless:free_buffer@1", 10);
+	assert_int_equal(put(&t, 10, &h.buffer), SAL_OK);
+	held_start(&h, &t, run_held_free);
+	wait_until_held(t.device, &t.stream->held_up);
+	ops->close_stream(t.stream);
+	pthread_join(h.thread, NULL);
+	ops->close(t.device); /* asserts that the memory was given back */
+}
+
+static void opening_can_be_endless(void **state)
+{
+	struct held h = { 0 };
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:endless:open_stream@2", 0);
+	held_start(&h, &t, run_held_open);
+	wait_until_held(t.device, &t.device->held_up);
+	ops->close_stream(t.stream);
+	assert_int_equal(sem_trywait(&h.back), -1);
+	ops->close(t.device);
+	pthread_join(h.thread, NULL);
+	assert_int_equal(h.rc, -SAL_CANCELLED);
+	assert_null(h.opened);
+}
+
+/* --- done --- */
+
+struct inside {
+	struct outcome outcome;
+	pthread_t thread;
+	bool in_call, was_in_call;
+};
+
+static void note_thread(void *ctx, int code, const char *message)
+{
+	struct inside *i = ctx;
+
+	i->thread = pthread_self();
+	i->was_in_call = i->in_call;
+	note(&i->outcome, code, message);
+}
+
+static int execute_inside(struct bench *t, struct sal_loaded *p, struct sal_buffer **out_buffer,
+			  struct inside *i)
+{
+	const struct sal_execution x = {
+		.outputs = out_buffer,
+		.output_count = 1,
+		.done = note_thread,
+		.done_ctx = i,
+	};
+	int rc;
+
+	sem_init(&i->outcome.told, 0, 0);
+	i->in_call = true;
+	rc = ops->execute(p, &x, &t->err);
+	i->in_call = false;
+	return rc;
+}
+
+static void iterations_run_inside_the_call(void **state)
+{
+	struct sal_buffer *out;
+	struct sal_loaded *p;
+	struct inside i = { 0 };
+	struct bench t;
+	char byte = 0;
+
+	(void)state;
+	bench_open(&t, "fake:inline", 0);
+	p = load(&t, "fake 1\noutput u8 1 = fill 9\n");
+	assert_int_equal(execute_inside(&t, p, &out, &i), SAL_OK);
+	assert_int_equal(sem_trywait(&i.outcome.told), 0);
+	assert_true(i.was_in_call);
+	assert_true(pthread_equal(i.thread, pthread_self()));
+	assert_int_equal(ops->download(out, &byte, 1, note, &i.outcome, &t.err), SAL_OK);
+	assert_int_equal(wait_for(&i.outcome), SAL_OK);
+	assert_int_equal(byte, 9);
+	ops->free_buffer(out);
+	ops->unload(p);
+	bench_close(&t);
+}
+
+/* An endless loop inside the call: it returns when its stream is closed, the others go on meanwhile. */
+static void an_iteration_inside_the_call_can_hang(void **state)
+{
+	struct held h = { 0 };
+	struct sal_buffer *a;
+	struct bench t;
+
+	(void)state;
+	bench_open(&t, "fake:inline", 0);
+	h.program = load(&t, "fake 1\noutput u8 1 = fill 9\nhang\n");
+	held_start(&h, &t, run_held_hang);
+	wait_until_held(t.device, &t.stream->held_up);
+	assert_int_equal(put(&t, 1, &a), SAL_OK);
+	ops->free_buffer(a);
+	assert_int_equal(sem_trywait(&h.back), -1);
+	ops->unload(h.program);
+	ops->close_stream(t.stream);
+	pthread_join(h.thread, NULL);
+	assert_int_equal(h.rc, SAL_OK);
+	ops->close(t.device);
+}
+
+static void it_declares_what_it_is_told_to(void **state)
+{
+	static const struct {
+		const char *path;
+		bool can;
+	} cases[] = { { "fake", false },
+		      { "fake:chained", true },
+		      { "fake:inline", false },
+		      { "fake:inline,chained", true },
+		      { "fake:strict", false } };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct bench t;
+
+		bench_open(&t, cases[i].path, 0);
+		assert_int_equal(ops->can_execute_in_done(t.device), cases[i].can);
+		bench_close(&t);
+	}
+}
+
+static void free_in_done(void *ctx, int code, const char *message)
+{
+	(void)code;
+	(void)message;
+	ops->free_buffer(ctx);
+}
+
+/* Who calls the strict device from a done function is stopped; all else works as ever. */
+static void strict_forbids_calls_from_done(void **state)
+{
+	struct sal_buffer *a;
+	struct bench t;
+	pid_t child;
+	int status;
+
+	(void)state;
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		const struct rlimit none = { 0, 0 };
+
+		signal(SIGABRT, SIG_DFL);
+		setrlimit(RLIMIT_CORE, &none);
+		bench_open(&t, "fake:strict", 0);
+		put(&t, 1, &a);
+		ops->when_ready(a, free_in_done, a, &t.err);
+		ops->close_stream(t.stream);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	bench_open(&t, "fake:strict", 0);
+	assert_int_equal(put(&t, 1, &a), SAL_OK);
+	ops->free_buffer(a);
+	bench_close(&t);
+}
+
 static void other_faults_are_refused(void **state)
 {
 	static const char *const paths[] = {
@@ -215,6 +591,19 @@ static void other_faults_are_refused(void **state)
 		"fake:",
 		"fake:upload",
 		"fake:upload@0=1",
+		"fake:upload@",
+		"fake:unload@1",
+		"fake:free_buffer@1=3",
+		"fake:slow@3",
+		"fake:slow@3:0",
+		"fake:slow@0:5",
+		"fake:slow:dance@3:5",
+		"fake:slowly@3:5",
+		"fake:endless@3:5",
+		"fake:endless@0",
+		"fake:endless:@1",
+		"fake:loud",
+		"fake:strict,chained",
 		"fake:up@1=1",
 		"fake:load@1=",
 		"fake:load@1=0",
@@ -288,14 +677,6 @@ static void iterations_hang_until_closed(void **state)
 		assert_int_equal(wait_for(&a), SAL_CANCELLED);
 		assert_int_equal(wait_for(&b), SAL_CANCELLED);
 	}
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void iterations_take_their_time(void **state)
@@ -446,6 +827,16 @@ int main(void)
 		cmocka_unit_test(memory_is_limited),
 		cmocka_unit_test(iterations_need_memory),
 		cmocka_unit_test(calls_fail_when_told_to),
+		cmocka_unit_test(paging_fails_when_told_to),
+		cmocka_unit_test(a_call_counts_once),
+		cmocka_unit_test(calls_are_slow_when_told_to),
+		cmocka_unit_test(calls_are_endless_when_told_to),
+		cmocka_unit_test(freeing_can_be_endless),
+		cmocka_unit_test(opening_can_be_endless),
+		cmocka_unit_test(iterations_run_inside_the_call),
+		cmocka_unit_test(an_iteration_inside_the_call_can_hang),
+		cmocka_unit_test(it_declares_what_it_is_told_to),
+		cmocka_unit_test(strict_forbids_calls_from_done),
 		cmocka_unit_test(other_faults_are_refused),
 		cmocka_unit_test(iterations_fail_when_told_to),
 		cmocka_unit_test(iterations_hang_until_closed),
