@@ -83,7 +83,7 @@ bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *
 	if (s->closing || s->refused || s->paused || s->evicting)
 		return false;
 	if (s->place == SAL_OUTSIDE)
-		return !s->admitted || s->need_open || sal_session_has_work(s);
+		return !s->rests && (!s->admitted || s->need_open || sal_session_has_work(s));
 	return s->place == SAL_RESIDENT && ((s->need_open && !need_comes_later(e, s)) ||
 					    (!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)));
 }
@@ -180,6 +180,8 @@ static void let_in(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	struct sal_needs wants = sal_wants(e, s);
 	bool copies = s->paged_bytes > 0;
 
+	if (copies && s->need_open && wants.persist_bytes >= s->asked_bytes)
+		s->owed_bytes = s->asked_bytes;
 	s->ephem_bytes = wants.ephem_bytes;
 	sal_keep_bytes(e, s, wants.persist_bytes);
 	sal_enter_lane(e, s, index);

@@ -46,6 +46,8 @@ static bool check_session(const struct sal_engine *e, const struct sal_session *
 		return broken(err, "a session that may run is not ready", s->id);
 	if (s->in_ready && !TAILQ_EMPTY(&s->queue) && !sal_is_ready(e, s))
 		return broken(err, "a session that may not run is ready", s->id);
+	if (s->rests && s->place != SAL_OUTSIDE)
+		return broken(err, "a session rests although it is in", s->id);
 	if (s->in_plan)
 		return broken(err, "a paging plan was left behind", s->id);
 	return true;

@@ -37,8 +37,8 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 }
 
 /* Every event starts here. Time never runs backwards, whatever the caller's clock does. */
-static void begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
-		  struct sal_iteration *it, uint64_t value)
+void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
+	       struct sal_iteration *it, uint64_t value)
 {
 	if (now_ns > e->now_ns)
 		e->now_ns = now_ns;
@@ -72,6 +72,7 @@ int sal_engine_create(const struct sal_engine_config *cfg, struct sal_engine **o
 	TAILQ_INIT(&e->idle);
 	TAILQ_INIT(&e->aged);
 	TAILQ_INIT(&e->growing);
+	TAILQ_INIT(&e->resting);
 	TAILQ_INIT(&e->evictees);
 	if (sal_engine_set_policy(e, 0, cfg->policy ? cfg->policy : &sal_policy_fifo, err) < 0) {
 		free(e);
@@ -110,7 +111,7 @@ int sal_engine_open(struct sal_engine *e, uint64_t now_ns, const struct sal_job 
 	TAILQ_INIT(&s->queue);
 	TAILQ_INSERT_TAIL(&e->sessions, s, session_link);
 	*out_session = s;
-	begin(e, now_ns, SAL_OPEN, s, NULL, job->total_ns);
+	sal_begin(e, now_ns, SAL_OPEN, s, NULL, job->total_ns);
 	s->open_ns = e->now_ns;
 	s->idle_since_ns = e->now_ns;
 	if (e->policy->join)
@@ -130,6 +131,8 @@ void sal_session_release(struct sal_engine *e, struct sal_session *s)
 		s->evicting = false;
 		e->memory_changed = true;
 	}
+	if (s->rests)
+		TAILQ_REMOVE(&e->resting, s, resting_link);
 	if (s->lane)
 		sal_leave_lane(e, s);
 	else
@@ -141,7 +144,7 @@ void sal_session_release(struct sal_engine *e, struct sal_session *s)
 
 void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
 {
-	begin(e, now_ns, SAL_CLOSE, s, NULL, 0);
+	sal_begin(e, now_ns, SAL_CLOSE, s, NULL, 0);
 	s->closing = true;
 	e->lanes_freed = true;
 	TAILQ_INIT(&s->queue);
@@ -162,7 +165,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 	s->job = *job;
 	if (s->lane)
 		s->lane->kind_count[s->job.kind]++;
-	begin(e, now_ns, SAL_DECLARE, s, NULL, job->total_ns);
+	sal_begin(e, now_ns, SAL_DECLARE, s, NULL, job->total_ns);
 	if (s->refused || !s->admitted)
 		s->refused = sal_refuse_too_large(e, s, job->declared, NULL);
 	sal_drop_impossible(e, s);
@@ -173,7 +176,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 }
 
 /* Give back what is held beyond what was declared, is tracked or runs. */
-static void give_back(struct sal_engine *e, struct sal_session *s)
+void sal_give_back(struct sal_engine *e, struct sal_session *s)
 {
 	uint64_t least = s->job.declared.persist_bytes;
 
@@ -191,7 +194,7 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	struct sal_needs needs = { .persist_bytes = persist_bytes };
 	bool more = persist_bytes > s->tracked_bytes;
 
-	begin(e, now_ns, SAL_NEED, s, NULL, persist_bytes);
+	sal_begin(e, now_ns, SAL_NEED, s, NULL, persist_bytes);
 	if (s->running) /* its scratch stays where it is */
 		needs.ephem_bytes = s->running->needs.ephem_bytes;
 	if (s->refused)
@@ -199,12 +202,14 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	if (s->closing || s->refused || sal_refuse_too_large(e, s, needs, NULL))
 		return;
 	s->asked_bytes = persist_bytes;
+	if (persist_bytes < s->owed_bytes)
+		s->owed_bytes = 0;
 	s->need_open = s->place != SAL_RESIDENT ? more : persist_bytes > s->held_bytes;
 	if (!s->need_open) {
 		s->tracked_bytes = persist_bytes;
 		if (s->paged_bytes > persist_bytes)
 			s->paged_bytes = persist_bytes;
-		give_back(e, s);
+		sal_give_back(e, s);
 		sal_drop_impossible(e, s);
 	}
 	sal_touch(e, s);
@@ -218,7 +223,7 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 {
 	bool was_idle = !sal_session_has_work(s);
 
-	begin(e, now_ns, SAL_SUBMIT, s, it, it->expected_ns);
+	sal_begin(e, now_ns, SAL_SUBMIT, s, it, it->expected_ns);
 	if (s->closing)
 		return;
 	if (s->refused) {
@@ -286,7 +291,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	struct sal_lane *lane = s->lane;
 
 	SAL_ASSERT(s->running && lane && lane->running == s);
-	begin(e, now_ns, SAL_DONE, s, s->running, used_ns);
+	sal_begin(e, now_ns, SAL_DONE, s, s->running, used_ns);
 	lane->running = NULL;
 	lane->last = s;
 	e->running_count--;
@@ -309,9 +314,10 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 void sal_engine_paged_out(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
 {
 	SAL_ASSERT(s->place == SAL_PAGING_OUT);
-	begin(e, now_ns, SAL_PAGED_OUT, s, NULL, s->paged_bytes);
+	sal_begin(e, now_ns, SAL_PAGED_OUT, s, NULL, s->paged_bytes);
 	e->copying_count--;
 	s->place = SAL_OUTSIDE;
+	s->out_failures = 0;
 	sal_keep_bytes(e, s, 0);
 	if (s->closing)
 		sal_session_release(e, s);
@@ -323,10 +329,12 @@ void sal_engine_paged_out(struct sal_engine *e, uint64_t now_ns, struct sal_sess
 void sal_engine_paged_in(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
 {
 	SAL_ASSERT(s->place == SAL_PAGING_IN);
-	begin(e, now_ns, SAL_PAGED_IN, s, NULL, s->paged_bytes);
+	sal_begin(e, now_ns, SAL_PAGED_IN, s, NULL, s->paged_bytes);
 	e->copying_count--;
 	s->place = SAL_RESIDENT;
 	s->paged_bytes = 0;
+	s->owed_bytes = 0;
+	s->in_failures = 0;
 	s->resident_since_ns = e->now_ns;
 	if (s->closing) {
 		sal_session_release(e, s);
@@ -340,7 +348,7 @@ void sal_engine_paged_in(struct sal_engine *e, uint64_t now_ns, struct sal_sessi
 
 void sal_engine_tick(struct sal_engine *e, uint64_t now_ns)
 {
-	begin(e, now_ns, SAL_TICK, NULL, NULL, 0);
+	sal_begin(e, now_ns, SAL_TICK, NULL, NULL, 0);
 	if (e->wake_ns <= e->now_ns)
 		e->wake_ns = 0;
 	e->dirty_mask |= e->memory.open_mask;
@@ -403,7 +411,7 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 				   "the most are %d and %d",
 				   policy->name, policy->slot_size, policy->state_size,
 				   SAL_SLOT_BYTES, SAL_STATE_BYTES);
-	begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
+	sal_begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
 	reset_policy(e, policy);
 	sal_settle(e);
 	return SAL_OK;
@@ -414,7 +422,7 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 	struct sal_session *s;
 
 	e->tuning = *tuning;
-	begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
+	sal_begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
 	if (e->claimant && tuning->page_bytes_per_s == 0)
 		sal_drop_claim(e);
 	if (e->policy->tune)
@@ -431,7 +439,7 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 
 void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
 {
-	begin(e, now_ns, SAL_PAUSE, s, NULL, 0);
+	sal_begin(e, now_ns, SAL_PAUSE, s, NULL, 0);
 	if (!s->running)
 		s->idle_since_ns = e->now_ns;
 	s->paused = true;
@@ -445,7 +453,7 @@ void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 
 void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
 {
-	begin(e, now_ns, SAL_RESUME, s, NULL, 0);
+	sal_begin(e, now_ns, SAL_RESUME, s, NULL, 0);
 	s->paused = false;
 	if (e->policy->wake && sal_session_has_work(s) && !s->in_ready)
 		e->policy->wake(e->state, s);

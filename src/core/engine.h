@@ -76,8 +76,30 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		     uint64_t used_ns);
 
+/*
+ * A copy has ended; each SAL_PAGE_OUT and SAL_PAGE_IN is answered by exactly one of these four. paged_out:
+ * no byte of the session is on the device any more. paged_in: all are there.
+ */
 void sal_engine_paged_out(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 void sal_engine_paged_in(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
+
+/*
+ * The copy failed, if only in part. The engine takes its decision back. It counts all bytes of the session
+ * as on the device, and the session as resident: it may get SAL_GRANT in the same call. So the caller brings
+ * back what it had already copied, or does so before the next iteration uses it. SAL_ADMIT follows. The
+ * session is not asked to go again for 2 s, then 4 s, up to 64 s; others are, or the one that waits for room
+ * goes on waiting. If nothing can go on without that room, the last in line is told SAL_REFUSE_PAGE_OUT.
+ */
+void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
+
+/*
+ * The copy failed, if only in part. The engine gives the session's room away at once, so the caller frees
+ * what it had already brought in, and keeps the copy in host memory. The session is let in again, with
+ * another SAL_PAGE_IN, after 1 s, then 2 s, up to 8 s. From the fourth failure in a row on, its queued
+ * iterations and its open need are refused with SAL_REFUSE_PAGE_IN each time; the session stays.
+ */
+void sal_engine_page_in_failed(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
+
 void sal_engine_tick(struct sal_engine *e, uint64_t now_ns);
 
 /* Fails only for a policy whose slot or state is too large or that has no rank. */

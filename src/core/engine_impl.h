@@ -6,6 +6,7 @@
  *     settle.c   the loop after every event: let in, make room, start lanes, ask to be woken
  *     admit.c    who needs memory, and giving it
  *     page.c     making room by paging out
+ *     retry.c    copies that failed
  *     run.c      who may run, whose turn it is
  *     home.c     which lane a session lives in
  *     order.c    the trees
@@ -39,6 +40,7 @@ struct sal_engine {
 	struct sal_session_list idle; /* resident without work, longest idle first */
 	struct sal_session_list aged; /* waiting and passed over too often */
 	struct sal_session_list growing; /* resident and waiting for more */
+	struct sal_session_list resting; /* outside, not let in before their time */
 	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
 
 	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */
@@ -57,6 +59,9 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 	      struct sal_iteration *it, uint64_t value);
 void sal_eject_policy(struct sal_engine *e, enum sal_reason reason);
 void sal_session_release(struct sal_engine *e, struct sal_session *s);
+void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
+	       struct sal_iteration *it, uint64_t value);
+void sal_give_back(struct sal_engine *e, struct sal_session *s);
 
 /* settle.c */
 void sal_settle(struct sal_engine *e);
@@ -83,7 +88,13 @@ void sal_make_room(struct sal_engine *e);
 bool sal_break_deadlock(struct sal_engine *e);
 bool sal_claim_has_hope(const struct sal_engine *e);
 void sal_drop_claim(struct sal_engine *e);
+void sal_spare_evictees(struct sal_engine *e);
 void sal_page_out(struct sal_engine *e, struct sal_session *s);
+
+/* retry.c */
+#define SAL_PAGE_TRIES 4u /* after so many failures in a row nobody waits for a copy any more */
+void sal_end_rests(struct sal_engine *e);
+uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: nobody rests */
 
 /* run.c */
 bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s);

@@ -8,6 +8,8 @@
  *     is told what the copies cost;
  *   - anyone, last in the policy's order first, if otherwise nothing would ever move again.
  *
+ * One whose page-out failed is not asked again for a while (retry.c).
+ *
  * A plan is made on a copy of the memory and carried out only if it suffices. One plan at a time: the
  * session it is for is the claimant, and nobody new is let in before it.
  */
@@ -31,6 +33,8 @@ struct plan {
 	struct sal_session *top[SAL_LANES_MAX]; /* largest member not in the plan */
 	uint64_t cost_ns;
 	uint64_t retry_ns; /* somebody could be asked then; 0: nobody */
+	bool barred; /* somebody could not be asked because his page-out failed */
+	bool has_hope; /* somebody can be asked at retry_ns with a fair chance */
 	bool ejected;
 };
 
@@ -60,6 +64,8 @@ static void plan_init(const struct sal_engine *e, struct plan *p, struct sal_ses
 	p->after.floor_bytes = e->memory.capacity_bytes;
 	p->cost_ns = copy_ns(e, in->paged_bytes);
 	p->retry_ns = 0;
+	p->barred = false;
+	p->has_hope = false;
 	p->ejected = false;
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(rest);
@@ -115,9 +121,22 @@ static uint64_t idle_until(const struct sal_engine *e, const struct sal_session 
 	return mode == PLAN_FORCED || worth > idle ? worth : idle;
 }
 
-static bool may_ask(const struct plan *p, const struct sal_session *v)
+static void ask_later(struct plan *p, uint64_t at_ns)
 {
-	return v != p->in && !v->in_plan && !v->evicting && !v->closing;
+	if (!p->retry_ns || at_ns < p->retry_ns)
+		p->retry_ns = at_ns;
+}
+
+static bool may_ask(const struct sal_engine *e, struct plan *p, const struct sal_session *v)
+{
+	if (v == p->in || v->in_plan || v->evicting || v->closing)
+		return false;
+	if (v->stay_until_ns <= e->now_ns)
+		return true;
+	p->barred = true;
+	p->has_hope = p->has_hope || v->out_failures < SAL_PAGE_TRIES;
+	ask_later(p, v->stay_until_ns);
+	return false;
 }
 
 static bool ask_idle(struct sal_engine *e, struct plan *p)
@@ -130,12 +149,12 @@ static bool ask_idle(struct sal_engine *e, struct plan *p)
 
 		if (looked++ == SAL_LOOK_PAST && p->mode == PLAN_PREFERRED)
 			break;
-		if (!may_ask(p, v))
+		if (!may_ask(e, p, v))
 			continue;
 		until = idle_until(e, v, p->mode);
 		if (until > e->now_ns) {
-			if (!p->retry_ns || until < p->retry_ns)
-				p->retry_ns = until;
+			p->has_hope = true;
+			ask_later(p, until);
 			continue;
 		}
 		plan_add(e, p, v);
@@ -161,7 +180,7 @@ static bool ask_by_rank(struct sal_engine *e, struct plan *p)
 
 	for (v = RB_MAX(sal_resident_tree, &e->resident); v;
 	     v = RB_PREV(sal_resident_tree, &e->resident, v)) {
-		if (!may_ask(p, v))
+		if (!may_ask(e, p, v))
 			continue;
 		if (v->in_idle && !e->policy->keeps_lane)
 			continue; /* asked before, as idle */
@@ -218,6 +237,31 @@ static void carry_out(struct sal_engine *e, struct plan *p)
 	e->memory_changed = true; /* a victim without bytes left room at once */
 }
 
+/* If nobody can be paged out the last resort is to tell the least important one that it cannot go on. */
+static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
+{
+	struct sal_session *s;
+	struct sal_iteration *head;
+
+	if (!TAILQ_EMPTY(&e->idle))
+		return false; /* somebody may still go, or shrink */
+	for (s = RB_MAX(sal_waiting_tree, &e->waiting); s;
+	     s = RB_PREV(sal_waiting_tree, &e->waiting, s))
+		if (s->place == SAL_RESIDENT)
+			break;
+	if (!s)
+		return false;
+	head = TAILQ_FIRST(&s->queue);
+	sal_refuse(e, s, sal_wants(e, s), head, reason);
+	if (head)
+		TAILQ_REMOVE(&s->queue, head, queue_link);
+	s->need_open = false;
+	s->idle_since_ns = e->now_ns;
+	sal_drop_impossible(e, s);
+	sal_touch(e, s);
+	return true;
+}
+
 static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mode mode, bool leads)
 {
 	struct plan p;
@@ -236,6 +280,8 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 		return true;
 	}
 	plan_discard(&p);
+	if (mode == PLAN_FORCED && p.barred && !p.has_hope && refuse_last(e, SAL_REFUSE_PAGE_OUT))
+		return true;
 	/* A long search that failed is not repeated at every event. */
 	e->retry_ns = p.retry_ns;
 	if (p.count >= SAL_LOOK_PAST && mode == PLAN_PREFERRED)
@@ -286,31 +332,6 @@ void sal_make_room(struct sal_engine *e)
 		(void)try_plan(e, in, PLAN_PREFERRED, next);
 }
 
-/* Without paging the last resort is to tell the least important one that it cannot go on. */
-static bool refuse_last(struct sal_engine *e)
-{
-	struct sal_session *s;
-	struct sal_iteration *head;
-
-	if (!TAILQ_EMPTY(&e->idle))
-		return false; /* somebody may still go, or shrink */
-	for (s = RB_MAX(sal_waiting_tree, &e->waiting); s;
-	     s = RB_PREV(sal_waiting_tree, &e->waiting, s))
-		if (s->place == SAL_RESIDENT)
-			break;
-	if (!s)
-		return false;
-	head = TAILQ_FIRST(&s->queue);
-	sal_refuse(e, s, sal_wants(e, s), head, SAL_REFUSE_NO_PAGING);
-	if (head)
-		TAILQ_REMOVE(&s->queue, head, queue_link);
-	s->need_open = false;
-	s->idle_since_ns = e->now_ns;
-	sal_drop_impossible(e, s);
-	sal_touch(e, s);
-	return true;
-}
-
 bool sal_break_deadlock(struct sal_engine *e)
 {
 	struct sal_session *in = first_with_work(e);
@@ -320,7 +341,7 @@ bool sal_break_deadlock(struct sal_engine *e)
 	if (sal_try_admit(e, in))
 		return true;
 	if (e->tuning.page_bytes_per_s == 0)
-		return refuse_last(e);
+		return refuse_last(e, SAL_REFUSE_NO_PAGING);
 	return try_plan(e, in, PLAN_FORCED, true);
 }
 
@@ -356,15 +377,20 @@ bool sal_claim_has_hope(const struct sal_engine *e)
 	return plan_suffices(e, &p);
 }
 
-void sal_drop_claim(struct sal_engine *e)
+void sal_spare_evictees(struct sal_engine *e)
 {
 	struct sal_session *v;
 
-	e->claimant = NULL;
 	e->memory_changed = true;
 	while ((v = TAILQ_FIRST(&e->evictees))) {
 		TAILQ_REMOVE(&e->evictees, v, plan_link);
 		v->evicting = false;
 		sal_touch(e, v);
 	}
+}
+
+void sal_drop_claim(struct sal_engine *e)
+{
+	e->claimant = NULL;
+	sal_spare_evictees(e);
 }

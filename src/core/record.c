@@ -18,6 +18,8 @@ static const char *const what_names[SAL_WHAT_END] = {
 	[SAL_SET_TUNING] = "set_tuning",
 	[SAL_PAUSE] = "pause",
 	[SAL_RESUME] = "resume",
+	[SAL_PAGE_OUT_FAILED] = "page_out_failed",
+	[SAL_PAGE_IN_FAILED] = "page_in_failed",
 	[SAL_ADMIT] = "admit",
 	[SAL_GRANT] = "grant",
 	[SAL_PAGE_OUT] = "page_out",
@@ -35,6 +37,8 @@ static const char *const reason_names[SAL_REASON_END] = {
 	[SAL_REFUSE_NO_PAGING] = "all sessions wait for memory and paging is off",
 	[SAL_EJECT_PICK] = "picked a session that was not ready",
 	[SAL_EJECT_PREFERS] = "preferred each of two sessions over the other",
+	[SAL_REFUSE_PAGE_IN] = "its memory could not be brought back to the device",
+	[SAL_REFUSE_PAGE_OUT] = "all sessions wait for memory and none could be paged out",
 };
 
 const char *sal_what_name(uint16_t what)

@@ -29,11 +29,13 @@ enum sal_what {
 	SAL_SET_TUNING,
 	SAL_PAUSE,
 	SAL_RESUME,
+	SAL_PAGE_OUT_FAILED, /* all its bytes are on the device, as before */
+	SAL_PAGE_IN_FAILED, /* all its bytes are in host memory, as before */
 	/* decisions */
 	SAL_ADMIT, /* the session holds persist_bytes, its lane offers ephem_bytes */
 	SAL_GRANT, /* the iteration runs now, in the lane */
-	SAL_PAGE_OUT, /* copy persist_bytes to the host, then report paged_out */
-	SAL_PAGE_IN, /* copy persist_bytes to the device, then report paged_in */
+	SAL_PAGE_OUT, /* copy `value` bytes to the host, then report paged_out or page_out_failed */
+	SAL_PAGE_IN, /* copy `value` bytes to the device, then report paged_in or page_in_failed */
 	SAL_MOVE, /* the session goes on in that lane */
 	SAL_REFUSE, /* persist_bytes + ephem_bytes cannot be had; value: what the most is */
 	SAL_WAKE_AT, /* call tick at time value; the last one counts, 0: not needed */
@@ -48,6 +50,9 @@ enum sal_reason {
 	SAL_REFUSE_NO_PAGING, /* every session waits for memory and paging is off */
 	SAL_EJECT_PICK, /* picked a session that was not ready */
 	SAL_EJECT_PREFERS, /* preferred a over b and b over a */
+	/* recordings keep these numbers: add new ones at the end */
+	SAL_REFUSE_PAGE_IN, /* its bytes could not be brought back, several times */
+	SAL_REFUSE_PAGE_OUT, /* every session waits for memory and none could be paged out */
 	SAL_REASON_END
 };
 

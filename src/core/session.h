@@ -102,6 +102,13 @@ struct sal_session {
 	uint32_t passed_over; /* how often a later one was let in before it */
 	bool aged; /* passed over too often: nobody later is let in */
 
+	/* copies that failed, in a row */
+	uint32_t out_failures, in_failures;
+	uint64_t stay_until_ns; /* it is not asked to make room before then */
+	bool rests; /* it is not let in before rest_until_ns */
+	uint64_t rest_until_ns;
+	uint64_t owed_bytes; /* a need that paged_in will answer; 0: none */
+
 	/* work */
 	struct sal_iteration_list queue;
 	struct sal_iteration *running; /* borrowed: the caller's; NULL between iterations */
@@ -122,6 +129,7 @@ struct sal_session {
 	TAILQ_ENTRY(sal_session) idle_link; /* engine->idle */
 	TAILQ_ENTRY(sal_session) aged_link; /* engine->aged */
 	TAILQ_ENTRY(sal_session) growing_link; /* engine->growing */
+	TAILQ_ENTRY(sal_session) resting_link; /* engine->resting */
 	TAILQ_ENTRY(sal_session) plan_link; /* a paging plan */
 	TAILQ_ENTRY(sal_session) session_link; /* engine->sessions */
 

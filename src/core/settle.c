@@ -25,9 +25,11 @@ static bool is_stuck(const struct sal_engine *e)
 
 static void ask_to_wake(struct sal_engine *e)
 {
-	uint64_t wake = e->retry_ns ? e->retry_ns : UINT64_MAX;
+	uint64_t wake = sal_next_rest_end(e);
 	uint64_t rest;
 
+	if (e->retry_ns && e->retry_ns < wake)
+		wake = e->retry_ns;
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
 
@@ -44,6 +46,7 @@ static void ask_to_wake(struct sal_engine *e)
 
 void sal_settle(struct sal_engine *e)
 {
+	sal_end_rests(e);
 	do {
 		if (e->lanes_over)
 			sal_gather(e);

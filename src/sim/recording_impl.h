@@ -16,7 +16,8 @@
 #include "sim/recording.h"
 #include "sim/sim.h"
 
-#define SIM_RECORDING_VERSION 1
+#define SIM_RECORDING_VERSION 2
+#define SIM_RECORDING_OLDEST 1 /* knows nothing of copies that failed */
 
 /* A number in a struct, by the name it has in JSON. */
 struct sim_field {

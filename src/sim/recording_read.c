@@ -135,9 +135,9 @@ static int get_head(const json_t *object, struct sal_trace_head *head, struct sa
 
 	if (!object)
 		return sal_err_set(err, SAL_DATA_LOSS, "it has no key \"salus\": no recording");
-	if (version != SIM_RECORDING_VERSION)
-		return sal_err_set(err, SAL_DATA_LOSS, "a recording of version %lld, not %d",
-				   (long long)version, SIM_RECORDING_VERSION);
+	if (version < SIM_RECORDING_OLDEST || version > SIM_RECORDING_VERSION)
+		return sal_err_set(err, SAL_DATA_LOSS, "a recording of version %lld, not %d to %d",
+				   (long long)version, SIM_RECORDING_OLDEST, SIM_RECORDING_VERSION);
 	if (!policy ||
 	    !get_number(json_object_get(object, "capacity_bytes"), &head->capacity_bytes) ||
 	    !get_number(json_object_get(object, "dropped"), &head->dropped) ||

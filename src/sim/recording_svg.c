@@ -96,6 +96,12 @@ static void add_iteration(struct drawing *d, const struct sal_trace_entry *e, si
 	add_span(d, &e->record, job, SIM_RUN, span);
 }
 
+static bool ends_copy(const struct sal_record *r)
+{
+	return r->what == SAL_PAGED_OUT || r->what == SAL_PAGED_IN ||
+	       r->what == SAL_PAGE_OUT_FAILED || r->what == SAL_PAGE_IN_FAILED;
+}
+
 static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 {
 	const struct sal_record *r = &e->record;
@@ -115,8 +121,10 @@ static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 		d->copies_ns[job] = r->now_ns;
 		j->page_outs += r->what == SAL_PAGE_OUT;
 		d->result.page_outs += r->what == SAL_PAGE_OUT;
-	} else if ((r->what == SAL_PAGED_OUT || r->what == SAL_PAGED_IN) && d->copies_ns[job]) {
-		add_span(d, r, job, r->what == SAL_PAGED_OUT ? SIM_PAGE_OUT : SIM_PAGE_IN,
+	} else if (ends_copy(r) && d->copies_ns[job]) {
+		bool out = r->what == SAL_PAGED_OUT || r->what == SAL_PAGE_OUT_FAILED;
+
+		add_span(d, r, job, out ? SIM_PAGE_OUT : SIM_PAGE_IN,
 			 (struct sal_trace_span){ d->copies_ns[job], r->now_ns });
 	}
 }

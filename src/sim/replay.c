@@ -110,13 +110,18 @@ static void submit(struct replay *p, const struct sal_record *r, struct sal_sess
 static bool copied(struct replay *p, const struct sal_record *r, struct sal_session *s)
 {
 	bool last = s->closing;
+	bool in = r->what == SAL_PAGED_IN || r->what == SAL_PAGE_IN_FAILED;
 
-	if (s->place != (r->what == SAL_PAGED_IN ? SAL_PAGING_IN : SAL_PAGING_OUT))
+	if (s->place != (in ? SAL_PAGING_IN : SAL_PAGING_OUT))
 		return false;
 	if (r->what == SAL_PAGED_IN)
 		sal_engine_paged_in(p->engine, r->now_ns, s);
-	else
+	else if (r->what == SAL_PAGED_OUT)
 		sal_engine_paged_out(p->engine, r->now_ns, s);
+	else if (in)
+		sal_engine_page_in_failed(p->engine, r->now_ns, s);
+	else
+		sal_engine_page_out_failed(p->engine, r->now_ns, s);
 	if (last)
 		p->sessions[r->session] = NULL;
 	return true;
@@ -159,6 +164,8 @@ static bool put_of_session(struct replay *p, const struct sal_trace_entry *entry
 		return done(p, r, s);
 	case SAL_PAGED_OUT:
 	case SAL_PAGED_IN:
+	case SAL_PAGE_OUT_FAILED:
+	case SAL_PAGE_IN_FAILED:
 		return copied(p, r, s);
 	case SAL_DECLARE:
 		job = job_of(entry);

@@ -245,10 +245,12 @@ static void follow_place(struct sim_tracks *t, struct sim_track_job *job,
 		job->outside = job->paged_out = false;
 		break;
 	case SAL_PAGED_OUT:
+	case SAL_PAGE_IN_FAILED:
 		job->paged_out = true;
 		end_copy(t, job, r->now_ns);
 		break;
 	case SAL_PAGED_IN:
+	case SAL_PAGE_OUT_FAILED:
 		end_copy(t, job, r->now_ns);
 		break;
 	case SAL_PAUSE:
@@ -303,7 +305,7 @@ static bool is_instant(uint16_t what)
 {
 	return what == SAL_ADMIT || what == SAL_MOVE || what == SAL_REFUSE || what == SAL_EJECT ||
 	       what == SAL_SET_POLICY || what == SAL_SET_TUNING || what == SAL_PAUSE ||
-	       what == SAL_RESUME;
+	       what == SAL_RESUME || what == SAL_PAGE_OUT_FAILED || what == SAL_PAGE_IN_FAILED;
 }
 
 void sim_tracks_put(struct sim_tracks *t, const struct sal_record *r,

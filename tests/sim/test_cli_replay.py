@@ -57,8 +57,9 @@ def test_columns_are_these(tmp_path):
     assert re.findall(r"FIELD\(sal_record, (\w+)\)", source) == COLUMNS[3:]
 
 
-def test_identical(tmp_path):
-    run = replay(tmp_path, recording())
+@pytest.mark.parametrize("version", [1, 2])
+def test_identical(tmp_path, version):
+    run = replay(tmp_path, recording(version=version))
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
     assert run.stdout == "6 events, 4 decisions, 1 of them grants: identical\n"
     run = replay(tmp_path, recording(), "--json")
@@ -91,7 +92,8 @@ BAD = {
     "no JSON": "{",
     "no object": "[]",
     "no recording": {"traceEvents": []},
-    "another version": recording(version=2),
+    "another version": recording(version=3),
+    "a version before the first": recording(version=0),
     "no capacity": recording(capacity_bytes=0),
     "negative capacity": recording(capacity_bytes=-1),
     "no such policy": recording(policy="best"),

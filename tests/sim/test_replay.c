@@ -231,9 +231,10 @@ static void test_what_could_not_have_happened(void **state)
 		enum sal_what what;
 		uint64_t session;
 	} cases[] = {
-		{ SAL_DONE, 0 },      { SAL_DONE, 9 },	     { SAL_CLOSE, UINT64_MAX },
-		{ SAL_PAGED_OUT, 1 }, { SAL_PAGED_IN, 1 },   { SAL_OPEN, 1 },
-		{ SAL_OPEN, 10 },     { SAL_SET_POLICY, 0 },
+		{ SAL_DONE, 0 },	   { SAL_DONE, 9 },	  { SAL_CLOSE, UINT64_MAX },
+		{ SAL_PAGED_OUT, 1 },	   { SAL_PAGED_IN, 1 },	  { SAL_OPEN, 1 },
+		{ SAL_OPEN, 10 },	   { SAL_SET_POLICY, 0 }, { SAL_PAGE_OUT_FAILED, 1 },
+		{ SAL_PAGE_IN_FAILED, 1 },
 	};
 	struct stage stage;
 	size_t i;

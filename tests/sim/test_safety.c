@@ -6,7 +6,7 @@
  * the engine and every invariant is verified after each. Then the world is drained: nothing new
  * comes, whatever was granted or is copied ends in random order, time passes only by wake_at, and
  * every session must get to its end. A seed is run twice and must give the same records. Of some, what
- * was recorded is put to a fresh engine, which must decide the same.
+ * was recorded is put to a fresh engine, which must decide the same. In half of the worlds copies fail.
  *
  * SAL_SEED=n runs that seed only, SAL_SEEDS=n that many; SAL_TRACE=1 prints all records.
  */
@@ -67,6 +67,9 @@ struct client {
 	struct sal_iteration *running;
 	uint32_t lane;
 	enum copying copying;
+	uint64_t copy_bytes;
+	uint32_t out_failures, in_failures; /* in a row */
+	uint64_t out_failed_ns, in_failed_ns; /* the last ones */
 	bool closing, paused;
 	bool gave_up; /* was told that it cannot go on without paging: it closes */
 	bool asking; /* asked by need() for asked_bytes, and has no answer */
@@ -92,6 +95,7 @@ struct world {
 	struct client clients[CLIENTS];
 	uint32_t crowd; /* how many of these there may be */
 	bool hostile; /* some ask for absurd sizes */
+	uint32_t fail_percent; /* of copies */
 	struct client *lane_user[SAL_LANES_MAX];
 	uint64_t hash;
 	uint32_t running, copying;
@@ -140,7 +144,17 @@ static void on_copy(struct world *w, const struct sal_record *r, struct client *
 	require(w, r->value > 0, "nothing to copy", r->session);
 	require(w, way == COPY_IN || w->tuning.page_bytes_per_s > 0, "paged out without paging",
 		r->session);
+	/* Not again at once: after the first failure 2 s and 1 s, then longer. */
+	require(w,
+		way == COPY_IN || !c->out_failures ||
+			w->now_ns >= c->out_failed_ns + (c->out_failures > 1 ? 4 : 2) * S,
+		"asked again too soon to make room", r->session);
+	require(w,
+		way == COPY_OUT || !c->in_failures ||
+			w->now_ns >= c->in_failed_ns + (c->in_failures > 1 ? 2 : 1) * S,
+		"let in again too soon", r->session);
 	c->copying = way;
+	c->copy_bytes = r->value;
 	w->copying++;
 }
 
@@ -163,9 +177,11 @@ static void on_refuse(struct world *w, const struct sal_record *r, const struct 
 
 	w->totals->reasons[r->reason]++;
 	require(w, r->value == most, "refused without saying what the most is", r->value);
-	if (r->reason == SAL_REFUSE_NO_PAGING) {
-		require(w, w->tuning.page_bytes_per_s == 0, "refused though it may page",
-			r->session);
+	if (r->reason == SAL_REFUSE_PAGE_IN) {
+		require(w, c->in_failures >= 4, "refused before several tries", r->session);
+	} else if (r->reason == SAL_REFUSE_NO_PAGING || r->reason == SAL_REFUSE_PAGE_OUT) {
+		require(w, (w->tuning.page_bytes_per_s == 0) == (r->reason == SAL_REFUSE_NO_PAGING),
+			"refused though it may page", r->session);
 		require(w, !w->running && !w->copying, "refused before the last resort",
 			r->session);
 		c->asking = false;
@@ -435,13 +451,46 @@ static void do_done(struct world *w, struct client *c)
 	check(w);
 }
 
+/* What could not be copied counts as it did before. */
+static void do_copy_failed(struct world *w, struct client *c, bool out)
+{
+	uint64_t still = c->copy_bytes;
+
+	if (c->session->tracked_bytes < still)
+		still = c->session->tracked_bytes;
+	if (out) {
+		c->out_failures++;
+		c->out_failed_ns = w->now_ns;
+		sal_engine_page_out_failed(w->engine, w->now_ns, c->session);
+	} else {
+		c->in_failures++;
+		c->in_failed_ns = w->now_ns;
+		sal_engine_page_in_failed(w->engine, w->now_ns, c->session);
+	}
+	if (c->closing)
+		return;
+	require(w, !out || c->session->place == SAL_RESIDENT, "not resident after all", out);
+	require(w, !out || c->session->held_bytes >= still, "memory in use was given away",
+		c->session->held_bytes);
+	require(w, out || c->session->place == SAL_OUTSIDE, "in after all", out);
+	require(w, out || c->session->paged_bytes == still, "what was paged is forgotten",
+		c->session->paged_bytes);
+}
+
 static void do_copied(struct world *w, struct client *c)
 {
 	bool out = c->copying == COPY_OUT;
+	bool fails = w->fail_percent && rng_chance(&w->rng, w->fail_percent);
 
 	c->copying = COPY_NONE;
 	w->copying--;
-	if (out)
+	if (!fails && out)
+		c->out_failures = 0;
+	else if (!fails)
+		c->in_failures = 0;
+	if (fails)
+		do_copy_failed(w, c, out);
+	else if (out)
 		sal_engine_paged_out(w->engine, w->now_ns, c->session);
 	else
 		sal_engine_paged_in(w->engine, w->now_ns, c->session);
@@ -634,6 +683,8 @@ static void create_world(struct world *w, uint64_t seed, struct totals *totals)
 	w->part = rng_range(&w->rng, 2, 12);
 	w->crowd = crowds[rng_below(&w->rng, 4)];
 	w->hostile = rng_chance(&w->rng, 10);
+	if (rng_chance(&w->rng, 50))
+		w->fail_percent = (uint32_t)rng_range(&w->rng, 1, 90);
 	w->tuning = random_tuning(w);
 	cfg.capacity_bytes = w->capacity;
 	cfg.policy = random_policy(w);
@@ -675,8 +726,10 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
 
 static void require_enough(const struct totals *t, uint64_t seeds)
 {
-	static const uint16_t kinds[] = { SAL_ADMIT, SAL_GRANT,	 SAL_PAGE_OUT, SAL_PAGE_IN,
-					  SAL_MOVE,  SAL_REFUSE, SAL_WAKE_AT };
+	static const uint16_t kinds[] = {
+		SAL_ADMIT,  SAL_GRANT,	 SAL_PAGE_OUT,	      SAL_PAGE_IN,	 SAL_MOVE,
+		SAL_REFUSE, SAL_WAKE_AT, SAL_PAGE_OUT_FAILED, SAL_PAGE_IN_FAILED
+	};
 
 	assert_true(t->events >= seeds * EVENTS_PER_SEED / 2);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -687,6 +740,8 @@ static void require_enough(const struct totals *t, uint64_t seeds)
 	assert_true(t->reasons[SAL_REFUSE_CAPACITY] >= seeds / 2);
 	assert_true(t->reasons[SAL_REFUSE_LIMIT] >= seeds / 2);
 	assert_true(t->reasons[SAL_REFUSE_NO_PAGING] > 0);
+	assert_true(t->reasons[SAL_REFUSE_PAGE_OUT] > 0);
+	assert_true(t->reasons[SAL_REFUSE_PAGE_IN] > 0);
 	assert_int_equal(t->count[SAL_EJECT], 0);
 }
 
@@ -705,11 +760,13 @@ static void test_any_order_of_events(void **state)
 			fail_msg("seed %" PRIu64 " decided differently the second time", seed);
 	}
 	printf("safety: seeds=%" PRIu64 " events=%" PRIu64 " grants=%" PRIu64 " page_outs=%" PRIu64
-	       " moves=%" PRIu64 " wakes=%" PRIu64 " refusals=%" PRIu64 " (of these %" PRIu64
-	       " for want of paging) drain_steps=%" PRIu64 "\n",
-	       seeds, t.events, t.count[SAL_GRANT], t.count[SAL_PAGE_OUT], t.count[SAL_MOVE],
+	       " (failed %" PRIu64 ") page_ins failed=%" PRIu64 " moves=%" PRIu64 " wakes=%" PRIu64
+	       " refusals=%" PRIu64 " (of these %" PRIu64 " for want of paging, %" PRIu64
+	       " and %" PRIu64 " because it failed) drain_steps=%" PRIu64 "\n",
+	       seeds, t.events, t.count[SAL_GRANT], t.count[SAL_PAGE_OUT],
+	       t.count[SAL_PAGE_OUT_FAILED], t.count[SAL_PAGE_IN_FAILED], t.count[SAL_MOVE],
 	       t.count[SAL_WAKE_AT], t.count[SAL_REFUSE], t.reasons[SAL_REFUSE_NO_PAGING],
-	       t.drain_steps);
+	       t.reasons[SAL_REFUSE_PAGE_OUT], t.reasons[SAL_REFUSE_PAGE_IN], t.drain_steps);
 	if (!one && seeds >= 200)
 		require_enough(&t, seeds);
 }

@@ -303,6 +303,21 @@ void drv_copied(struct drv *d, struct drv_job *j)
 	check(d);
 }
 
+void drv_copy_failed(struct drv *d, struct drv_job *j)
+{
+	bool leaves = j->s->closing;
+
+	assert_true(j->copy_ends_ns != DRV_NEVER);
+	j->copy_ends_ns = DRV_NEVER;
+	if (j->copies_in)
+		sal_engine_page_in_failed(d->engine, d->now_ns, j->s);
+	else
+		sal_engine_page_out_failed(d->engine, d->now_ns, j->s);
+	if (leaves)
+		j->s = NULL;
+	check(d);
+}
+
 void drv_tick(struct drv *d)
 {
 	if (d->wake_ns && d->wake_ns <= d->now_ns)

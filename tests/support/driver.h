@@ -85,6 +85,7 @@ void drv_pause(struct drv *d, struct drv_job *j);
 void drv_resume(struct drv *d, struct drv_job *j);
 void drv_close(struct drv *d, struct drv_job *j);
 void drv_copied(struct drv *d, struct drv_job *j); /* its page-out or page-in has ended */
+void drv_copy_failed(struct drv *d, struct drv_job *j); /* it has ended, but nothing moved */
 void drv_tick(struct drv *d);
 void drv_pass(struct drv *d, uint64_t ns); /* time passes, and is ticked if that was asked for */
 void drv_set_policy(struct drv *d, const struct sal_policy *policy);

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* retry: copies that fail. Nothing is given away that is in use, nobody is asked again at once. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/driver.h"
+
+static struct drv d;
+
+static int stop(void **state)
+{
+	(void)state;
+	drv_stop(&d);
+	return 0;
+}
+
+/* A device of 1000 bytes; idle sessions may be asked at once. */
+static void start(const struct sal_policy *policy)
+{
+	struct sal_tuning t = drv_plain_tuning();
+
+	t.idle_ns = 0;
+	drv_start(&d, 1000, policy, &t);
+}
+
+static struct drv_job *open_priority(uint64_t persist, uint64_t ephem, uint32_t priority)
+{
+	struct sal_job job = { .declared = { persist, ephem }, .priority = priority };
+
+	return drv_open_job(&d, &job);
+}
+
+/* One iteration that makes its declared bytes live. */
+static void run_once(struct drv_job *j)
+{
+	drv_submit(&d, j, j->s->job.declared.persist_bytes, j->s->job.declared.ephem_bytes);
+	drv_done(&d, j, MS);
+}
+
+static void submit(struct drv_job *j)
+{
+	drv_submit(&d, j, j->s->job.declared.persist_bytes, j->s->job.declared.ephem_bytes);
+}
+
+static bool copies(const struct drv_job *j)
+{
+	return j->copy_ends_ns != DRV_NEVER;
+}
+
+/* --- page-out -------------------------------------------------------------------------------------------- */
+
+static void test_page_out_that_failed_leaves_the_session_in(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 600, 100);
+	run_once(a);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	assert_true(copies(a));
+	drv_mark(&d);
+	drv_copy_failed(&d, a);
+	assert_true(drv_is_in(a));
+	assert_int_equal(a->s->held_bytes, 600);
+	assert_int_equal(a->s->ephem_bytes, 100);
+	assert_int_equal(a->s->paged_bytes, 0);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 1);
+	assert_int_equal(drv_free(&d), 300);
+	/* The other waits; the first one runs as if nothing had been. */
+	assert_false(drv_is_in(b));
+	run_once(a);
+	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL), 0);
+	drv_close(&d, a);
+	assert_true(drv_runs(b));
+}
+
+static void test_failed_victim_is_not_asked_again_at_once(void **state)
+{
+	static const uint64_t waits_s[] = { 2, 4, 8, 16, 32, 64, 64, 64 };
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 600, 100);
+	run_once(a);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	for (size_t i = 0; i < sizeof(waits_s) / sizeof(waits_s[0]); i++) {
+		assert_true(copies(a));
+		drv_copy_failed(&d, a);
+		drv_pass(&d, waits_s[i] * SEC - 1);
+		drv_tick(&d);
+		assert_false(copies(a));
+		drv_pass(&d, 1); /* by a wake that was asked for */
+	}
+	drv_copied(&d, a);
+	assert_true(drv_runs(b));
+	/* That one worked: the next failure is the first again. */
+	drv_done(&d, b, MS);
+	drv_close(&d, b);
+	submit(a);
+	drv_copied(&d, a);
+	drv_done(&d, a, MS);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	drv_copy_failed(&d, a);
+	drv_pass(&d, 2 * SEC);
+	assert_true(copies(a));
+}
+
+static void test_another_victim_is_asked_instead(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 400, 50);
+	b = drv_open(&d, 400, 50);
+	run_once(a);
+	run_once(b);
+	d.now_ns += SEC;
+	c = drv_open(&d, 400, 50);
+	submit(c);
+	assert_true(copies(a)); /* idle for longest */
+	assert_false(copies(b));
+	drv_copy_failed(&d, a);
+	assert_true(copies(b));
+	assert_false(copies(a));
+	drv_copied(&d, b);
+	assert_true(drv_runs(c));
+	assert_true(drv_is_in(a));
+}
+
+/* Two had to go; one could not. The other, which still runs, need not go either. */
+static void test_others_of_the_plan_are_spared(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_priority);
+	a = open_priority(300, 50, 5);
+	b = open_priority(300, 50, 4);
+	run_once(a);
+	submit(b);
+	c = open_priority(800, 50, 0);
+	submit(c);
+	assert_true(copies(a));
+	assert_true(b->s->evicting);
+	drv_copy_failed(&d, a);
+	assert_false(b->s->evicting);
+	drv_done(&d, b, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, b), 0);
+	assert_true(drv_is_in(b));
+	/* It is tried again, with both. */
+	drv_pass(&d, 2 * SEC);
+	assert_true(copies(a) && copies(b));
+	drv_copied(&d, a);
+	drv_copied(&d, b);
+	assert_true(drv_runs(c));
+}
+
+/* Both copies of a plan are under way: the one that works is not undone, and a new plan counts it. */
+static void test_half_of_a_plan_works(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 300, 50);
+	b = drv_open(&d, 300, 50);
+	run_once(a);
+	run_once(b);
+	d.now_ns += SEC;
+	c = drv_open(&d, 800, 50);
+	submit(c);
+	assert_true(copies(a) && copies(b));
+	drv_copy_failed(&d, a);
+	assert_false(copies(a));
+	drv_copied(&d, b);
+	assert_false(drv_is_in(c));
+	drv_pass(&d, 2 * SEC);
+	assert_true(copies(a));
+	drv_copied(&d, a);
+	assert_true(drv_runs(c));
+}
+
+/* Its scratch went to another meanwhile: it stays in without, and gets some when there is room. */
+static void test_scratch_that_was_given_away(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	t.idle_ns = 0;
+	t.lanes = 2;
+	drv_start(&d, 1000, &sal_policy_pack, &t);
+	a = drv_open(&d, 400, 300);
+	b = drv_open(&d, 100, 100);
+	run_once(a);
+	submit(b);
+	d.now_ns += SEC;
+	c = drv_open(&d, 500, 100);
+	submit(c);
+	assert_true(copies(a));
+	drv_done(&d, b, MS);
+	drv_submit(&d, b, 400, 150); /* it grows into the scratch of the first */
+	assert_true(drv_runs(b));
+	drv_copy_failed(&d, a);
+	assert_true(drv_is_in(a));
+	assert_int_equal(a->s->held_bytes, 400);
+	assert_int_equal(a->s->ephem_bytes, 0);
+	submit(a);
+	assert_false(drv_runs(a));
+	drv_close(&d, c);
+	drv_close(&d, b);
+	drv_done(&d, b, MS);
+	assert_true(drv_runs(a));
+	assert_int_equal(a->s->ephem_bytes, 300);
+}
+
+static void test_closed_while_its_page_out_fails(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 600, 100);
+	run_once(a);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	drv_close(&d, a);
+	assert_false(drv_runs(b));
+	drv_copy_failed(&d, a);
+	assert_null(a->s);
+	assert_true(drv_runs(b));
+}
+
+/* All residents want more and none can be paged out: after four tries each the last in line is told. */
+static void test_deadlock_is_told_after_several_tries(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 400, 50);
+	drv_submit(&d, b, 400, 50);
+	drv_done(&d, a, MS);
+	drv_done(&d, b, MS);
+	drv_submit(&d, a, 600, 50);
+	drv_submit(&d, b, 600, 50);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(a->refusals + b->refusals, 0);
+		assert_true(copies(b));
+		drv_copy_failed(&d, b);
+		if (i < 3)
+			drv_pass(&d, d.wake_ns - d.now_ns);
+	}
+	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->reason, SAL_REFUSE_PAGE_OUT);
+	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->session, b->id);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 1);
+	/* It may leave, and the other goes on. */
+	drv_close(&d, b);
+	assert_true(drv_runs(a));
+}
+
+/* --- page-in --------------------------------------------------------------------------------------------- */
+
+/* a is outside with 600 bytes, the device is empty. */
+static struct drv_job *paged_out(const struct sal_policy *policy)
+{
+	struct drv_job *a, *b;
+
+	start(policy);
+	a = drv_open(&d, 600, 100);
+	run_once(a);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	drv_copied(&d, a);
+	drv_done(&d, b, MS);
+	drv_close(&d, b);
+	assert_int_equal(a->s->place, SAL_OUTSIDE);
+	drv_mark(&d);
+	return a;
+}
+
+static void test_page_in_that_failed_gives_its_room_back(void **state)
+{
+	struct drv_job *a = paged_out(&sal_policy_pack), *b;
+
+	(void)state;
+	submit(a);
+	assert_true(copies(a));
+	b = drv_open(&d, 800, 100);
+	submit(b);
+	assert_false(drv_is_in(b));
+	drv_copy_failed(&d, a);
+	assert_int_equal(a->s->place, SAL_OUTSIDE);
+	assert_int_equal(a->s->paged_bytes, 600);
+	assert_int_equal(a->s->held_bytes, 0);
+	assert_true(drv_runs(b)); /* whoever rests keeps nobody out */
+	drv_done(&d, b, MS);
+	drv_close(&d, b);
+	assert_false(copies(a));
+	drv_pass(&d, SEC);
+	assert_true(copies(a));
+	drv_copied(&d, a);
+	assert_true(drv_runs(a));
+}
+
+static void test_page_in_is_tried_four_times(void **state)
+{
+	static const uint64_t waits_s[] = { 1, 2, 4 };
+	struct drv_job *a = paged_out(&sal_policy_fair);
+	const struct sal_record *r;
+
+	(void)state;
+	submit(a);
+	submit(a);
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(copies(a));
+		drv_copy_failed(&d, a);
+		assert_int_equal(a->refusals, 0);
+		drv_pass(&d, waits_s[i] * SEC - 1);
+		drv_tick(&d);
+		assert_false(copies(a));
+		drv_pass(&d, 1);
+	}
+	drv_copy_failed(&d, a);
+	assert_int_equal(a->refusals, 2);
+	r = drv_last(&d, SAL_REFUSE, a);
+	assert_int_equal(r->reason, SAL_REFUSE_PAGE_IN);
+	assert_int_equal(r->iteration, 3);
+	assert_int_equal(r->persist_bytes, 600);
+	drv_pass(&d, 100 * SEC);
+	assert_false(copies(a)); /* nothing to do */
+	/* New work is a new try, and one failure is enough now. */
+	submit(a);
+	assert_true(copies(a));
+	drv_copy_failed(&d, a);
+	assert_int_equal(a->refusals, 3);
+	submit(a);
+	assert_false(copies(a));
+	drv_pass(&d, 8 * SEC);
+	drv_copied(&d, a);
+	assert_true(drv_runs(a));
+	assert_int_equal(a->s->held_bytes, 600);
+}
+
+/* A need that the page-in was to answer stays open, and is answered by the one that works. */
+static void test_need_is_not_forgotten(void **state)
+{
+	struct drv_job *a = paged_out(&sal_policy_fair);
+
+	(void)state;
+	drv_need(&d, a, 700);
+	assert_true(copies(a));
+	drv_copy_failed(&d, a);
+	assert_true(a->s->need_open);
+	assert_int_equal(a->s->paged_bytes, 600);
+	drv_pass(&d, SEC);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 0);
+	drv_copied(&d, a);
+	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 700);
+	assert_int_equal(a->s->tracked_bytes, 700);
+}
+
+static void test_need_is_refused_in_the_end(void **state)
+{
+	struct drv_job *a = paged_out(&sal_policy_fair);
+
+	(void)state;
+	drv_need(&d, a, 700);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(drv_said(&d, SAL_REFUSE, a), 0);
+		drv_copy_failed(&d, a);
+		drv_pass(&d, i < 3 ? UINT64_C(8) * SEC : 0);
+	}
+	assert_int_equal(drv_last(&d, SAL_REFUSE, a)->reason, SAL_REFUSE_PAGE_IN);
+	assert_int_equal(drv_last(&d, SAL_REFUSE, a)->persist_bytes, 700);
+	assert_int_equal(drv_last(&d, SAL_REFUSE, a)->iteration, 0);
+	assert_false(a->s->need_open);
+	assert_int_equal(a->s->tracked_bytes, 600);
+}
+
+static void test_closed_while_it_rests_or_its_page_in_fails(void **state)
+{
+	struct drv_job *a = paged_out(&sal_policy_fair);
+
+	(void)state;
+	submit(a);
+	drv_close(&d, a);
+	drv_copy_failed(&d, a);
+	assert_null(a->s);
+	assert_int_equal(drv_free(&d), 1000);
+	drv_stop(&d);
+	a = paged_out(&sal_policy_fair);
+	submit(a);
+	drv_copy_failed(&d, a);
+	drv_close(&d, a);
+	assert_null(a->s);
+	drv_pass(&d, 10 * SEC);
+}
+
+#define T(f) cmocka_unit_test_teardown(f, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_page_out_that_failed_leaves_the_session_in),
+		T(test_failed_victim_is_not_asked_again_at_once),
+		T(test_another_victim_is_asked_instead),
+		T(test_others_of_the_plan_are_spared),
+		T(test_half_of_a_plan_works),
+		T(test_scratch_that_was_given_away),
+		T(test_closed_while_its_page_out_fails),
+		T(test_deadlock_is_told_after_several_tries),
+		T(test_page_in_that_failed_gives_its_room_back),
+		T(test_page_in_is_tried_four_times),
+		T(test_need_is_not_forgotten),
+		T(test_need_is_refused_in_the_end),
+		T(test_closed_while_it_rests_or_its_page_in_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
