@@ -27,6 +27,11 @@ add_compile_options(
   "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=" # __FILE__ names a file of the tree, not of a machine
 )
 
+if(CMAKE_C_COMPILER_ID STREQUAL Clang)
+  # Who holds the lock (src/service/lock.h). The names of it stand behind definitions, too, which gcc would not take.
+  add_compile_options(-Wthread-safety -Wno-gcc-compat)
+endif()
+
 if(SAL_WERROR)
   add_compile_options(-Werror)
 endif()

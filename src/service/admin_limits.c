@@ -177,10 +177,10 @@ json_t *svc_answer_limits(struct svc_question *q)
 	struct most most[SVC_RESOURCES] = { 0 };
 	json_t *list = json_array(), *rest = json_array();
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	find_most(server, svc_now_ns(), most);
 	add_others(server, rest);
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	add_table(server, list, most);
 	(void)json_array_extend(list, rest);
 	json_decref(rest);

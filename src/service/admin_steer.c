@@ -80,13 +80,13 @@ json_t *svc_answer_policy(struct svc_question *q)
 				  SAL_LANES_MAX);
 		return NULL;
 	}
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	reply = set_policy(q, policy, lanes);
 	if (policy || lanes)
 		sal_log_info("admin", "policy=%s lanes=%u by pid=%d uid=%u",
 			     sal_engine_policy(server->engine)->name, server->tuning.lanes,
 			     (int)q->pid, (unsigned)q->uid);
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	if (policy || lanes)
 		svc_worker_wake(server);
 	return reply;
@@ -242,10 +242,10 @@ static json_t *steer(struct svc_question *q,
 	struct svc_session *s;
 	json_t *reply;
 
-	(void)pthread_mutex_lock(&q->server->lock);
+	svc_lock(q->server);
 	s = svc_find_job(q);
 	reply = s ? act(q, s) : NULL;
-	(void)pthread_mutex_unlock(&q->server->lock);
+	svc_unlock(q->server);
 	svc_worker_wake(q->server);
 	return reply;
 }

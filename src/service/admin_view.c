@@ -14,9 +14,9 @@ json_t *svc_answer_ping(struct svc_question *q)
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
 	const char *policy;
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	policy = sal_engine_policy(server->engine)->name;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	return json_pack("{s:b, s:s, s:i, s:s%, s:s, s:f, s:s}", "ok", 1, "version", SALUS_VERSION,
 			 "pid", (int)getpid(), "platform", platform.at, platform.size, "policy",
 			 policy, "uptime_s", svc_seconds(svc_now_ns() - server->start_ns), "log",
@@ -77,7 +77,7 @@ static json_t *describe_session(const struct svc_session *s, uint64_t now_ns)
 	json_t *session;
 
 	TAILQ_FOREACH(x, &s->executions, link)
-		queued += !x->started;
+		queued += !svc_execution_has_started(x);
 	if (!sal_session_has_work(core) && now_ns > core->idle_since_ns)
 		idle_s = svc_seconds(now_ns - core->idle_since_ns);
 	session = json_pack("{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}",
@@ -167,13 +167,13 @@ json_t *svc_answer_ps(struct svc_question *q)
 	const char *policy;
 	uint64_t now_ns;
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	now_ns = svc_now_ns();
 	sessions = describe_sessions(server, now_ns);
 	lanes = describe_lanes(server);
 	device = describe_device(server, now_ns);
 	policy = sal_engine_policy(server->engine)->name;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	sal_compile_stats(server->pool, &stats);
 	return json_pack("{s:b, s:o, s:o, s:o, s:s, s:{s:I, s:I, s:I, s:I}}", "ok", 1, "device",
 			 device, "lanes", lanes, "sessions", sessions, "policy", policy, "programs",

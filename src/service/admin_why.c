@@ -46,10 +46,11 @@ static void say_idle(struct svc_why *why)
 	const struct svc_session *s = why->s;
 	char idle[SAL_UNITS_TEXT];
 
-	if (s->job_count > 0) {
+	if ((unsigned)s->account.used[SVC_COMPILES] > 0) {
 		why->waits_for = "compile";
 		sal_words_add(&why->words, "idle: %u of its programs %s being compiled.",
-			      s->job_count, s->job_count == 1 ? "is" : "are");
+			      (unsigned)s->account.used[SVC_COMPILES],
+			      (unsigned)s->account.used[SVC_COMPILES] == 1 ? "is" : "are");
 		return;
 	}
 	why->waits_for = "input";
@@ -141,7 +142,7 @@ json_t *svc_answer_why(struct svc_question *q)
 	struct svc_why why = { .server = q->server, .estimate_s = NAN };
 	json_t *reply = NULL;
 
-	(void)pthread_mutex_lock(&q->server->lock);
+	svc_lock(q->server);
 	why.now_ns = svc_now_ns();
 	why.s = svc_find_job(q);
 	if (why.s) {
@@ -154,6 +155,6 @@ json_t *svc_answer_why(struct svc_question *q)
 				  "holders", why.holders, "estimate_s",
 				  isnan(why.estimate_s) ? json_null() : json_real(why.estimate_s));
 	}
-	(void)pthread_mutex_unlock(&q->server->lock);
+	svc_unlock(q->server);
 	return reply;
 }

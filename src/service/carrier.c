@@ -1,310 +1,334 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * carrier - the thread for what takes long and must hold nobody up: paging a session out and in, carrying
- * buffers from lane to lane, opening a lane's stream, loading a program into it, tidying up after a session.
- *
- * Errands are done one after the other. While one is under way the session does not run: the engine waits for its
- * paging, and an iteration that is being made ready counts as running. So nobody else changes a buffer's memory;
- * it may be read and dropped meanwhile, and a session may die.
- */
-#include "service/service.h"
+#include "service/carrier.h"
 
-#include <inttypes.h>
+#include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #include "base/log.h"
 #include "base/tidy.h"
 #include "core/lane.h"
+#include "service/service.h"
 
-#define READER_NAP_US 50
+/* Threads that wait for something to do; more of them end. */
+#define IDLE_MAX 4
+/* Errands of one session that a guest does before others get their turn. */
+#define GUEST_ERRANDS 16
+/* Sessions that the worker carries before it looks at rings again. */
+#define POSTED_MAX 16
 
-static void *carry(void *arg)
+/* --- carrying ----------------------------------------------------------------------------------------- */
+
+/* Who carries a session: a guest has other duties and leaves long errands to a carrier. */
+enum carrying {
+	AS_CARRIER,
+	AS_WORKER,
+	AS_VENDOR
+};
+
+static void hand(struct svc_server *server, struct svc_session *s)
 {
-	struct svc_carrier *c = &((struct svc_server *)arg)->carrier;
-	struct svc_errand *errand;
+	struct svc_carriers *c = &server->carriers;
 
 	(void)pthread_mutex_lock(&c->lock);
-	for (;;) {
-		errand = STAILQ_FIRST(&c->errands);
-		if (!errand && c->stop)
-			break;
-		if (!errand) {
-			(void)pthread_cond_wait(&c->wake, &c->lock);
-			continue;
-		}
-		STAILQ_REMOVE_HEAD(&c->errands, link);
-		(void)pthread_mutex_unlock(&c->lock);
-		errand->run(errand);
-		(void)pthread_mutex_lock(&c->lock);
-	}
-	(void)pthread_mutex_unlock(&c->lock);
-	return NULL;
-}
-
-int svc_carrier_start(struct svc_server *server, struct sal_err *err)
-{
-	struct svc_carrier *c = &server->carrier;
-	sigset_t all, before;
-	int rc;
-
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&c->thread, NULL, carry, server);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc != 0)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
-	c->started = true;
-	return SAL_OK;
-}
-
-void svc_carrier_stop(struct svc_server *server)
-{
-	struct svc_carrier *c = &server->carrier;
-
-	if (!c->started)
-		return;
-	(void)pthread_mutex_lock(&c->lock);
-	c->stop = true;
-	(void)pthread_cond_signal(&c->wake);
-	(void)pthread_mutex_unlock(&c->lock);
-	(void)pthread_join(c->thread, NULL);
-	c->started = false;
-}
-
-void svc_carrier_post(struct svc_server *server, struct svc_errand *errand)
-{
-	struct svc_carrier *c = &server->carrier;
-
-	(void)pthread_mutex_lock(&c->lock);
-	STAILQ_INSERT_TAIL(&c->errands, errand, link);
+	TAILQ_INSERT_TAIL(&c->handed, s, handed_link);
 	(void)pthread_cond_signal(&c->wake);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
-/* --- tidying ------------------------------------------------------------------------------------------------ */
-
-static void run_tidy(struct svc_errand *errand)
+static void post(struct svc_server *server, struct svc_session *s)
 {
-	struct svc_carrier *c =
-		(struct svc_carrier *)((char *)errand - offsetof(struct svc_carrier, tidying));
-
-	atomic_store(&c->tidies, false); /* what is freed from now on is for the next time */
-	sal_tidy();
+	s->is_posted = true;
+	TAILQ_INSERT_TAIL(&server->posted, s, posted_link);
 }
 
-void svc_carrier_tidy(struct svc_server *server)
+void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 {
-	struct svc_carrier *c = &server->carrier;
-
-	if (atomic_exchange(&c->tidies, true))
+	svc_assert_locked(s->server);
+	STAILQ_INSERT_TAIL(&s->errands, errand, link);
+	if (s->is_carried || s->is_posted)
 		return;
-	c->tidying.run = run_tidy;
-	svc_carrier_post(server, &c->tidying);
+	(void)svc_session_ref(s); /* until it has no errands */
+	post(s->server, s);
 }
 
-/* --- paging ------------------------------------------------------------------------------------------------- */
-
-static struct svc_session *session_of(struct svc_errand *errand)
+/* The session is the caller's to carry. */
+static void take(struct svc_server *server, struct svc_session *s)
 {
-	return (struct svc_session *)((char *)errand - offsetof(struct svc_session, paging));
+	TAILQ_REMOVE(&server->posted, s, posted_link);
+	s->is_posted = false;
+	s->is_carried = true;
 }
 
-/* References to all buffers of a session that have memory; to be dropped under the lock. */
-static struct svc_buffer **list_buffers(struct svc_session *s, size_t *out_count)
+/* The first errand of the session. The lock is released during the call. */
+static void run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
-	struct svc_buffer *b, **list;
-	size_t n = 0;
+	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
+	uint64_t since_ns = 0;
+	bool wake;
 
-	TAILQ_FOREACH(b, &s->all, link)
-		n++;
-	list = calloc(n + 1, sizeof(struct svc_buffer *));
-	n = 0;
-	if (list)
-		TAILQ_FOREACH(b, &s->all, link)
-			if (b->device || b->saved)
-				list[n++] = svc_buffer_ref(b);
-	*out_count = n;
-	return list;
+	STAILQ_REMOVE_HEAD(&s->errands, link);
+	if (errand->begin && !errand->begin(errand))
+		return;
+	/* The call may never return: nobody else may depend on this thread. The watchman sees to the worker. */
+	if (as != AS_WORKER)
+		svc_dispatch_show(server);
+	wake = as != AS_WORKER && svc_worker_has_work(server);
+	svc_unlock(server);
+	if (wake)
+		svc_worker_wake(server);
+	if (as == AS_WORKER)
+		since_ns = svc_watch_begin(server);
+	errand->call(errand);
+	if (as == AS_WORKER)
+		svc_watch_end(server, since_ns);
+	svc_lock(server);
+	errand->settle(errand);
 }
 
-static void drop_list(struct svc_buffer **list, size_t count)
+/* No errands left: nobody carries it any more. */
+static void put_down(struct svc_session *s) SVC_LOCKED
 {
-	size_t i;
-
-	for (i = 0; i < count; i++)
-		svc_buffer_unref(list[i]);
-	free(list);
-}
-
-/*
- * From the device to the host. One that cannot be saved stays where it is. Where the device allows, the buffer can
- * keep its place and lose only its pages, so that it comes back to the same address; nobody may read it then.
- */
-static int save(struct svc_buffer *b, bool keep_place, struct sal_err *err)
-{
-	struct svc_server *server = b->session->server;
-	struct sal_buffer *device = b->device;
-	struct sal_saved *saved;
-	int rc = server->ops->save(device, &saved, err);
-
-	if (rc < 0)
-		return rc;
-	(void)pthread_mutex_lock(&server->lock);
-	b->saved = saved;
-	(void)pthread_mutex_unlock(&server->lock);
-	if (keep_place && server->ops->empty(device) >= 0)
-		return SAL_OK;
-	(void)pthread_mutex_lock(&server->lock);
-	b->device = NULL;
-	(void)pthread_mutex_unlock(&server->lock);
-	server->ops->free_buffer(device);
-	return SAL_OK;
-}
-
-/* And back, into a lane. */
-static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
-{
-	struct svc_server *server = b->session->server;
-	struct sal_buffer *empty = b->device, *device = empty;
-	int rc;
-
-	if (empty && b->lane == lane)
-		rc = server->ops->refill(empty, b->saved, err);
-	else
-		rc = server->ops->restore(server->lanes[lane].stream, b->saved, &device, err);
-	if (rc < 0)
-		return rc;
-	(void)pthread_mutex_lock(&server->lock);
-	b->device = device;
-	b->lane = lane;
-	b->saved = NULL;
-	(void)pthread_mutex_unlock(&server->lock);
-	if (empty != device)
-		server->ops->free_buffer(empty);
-	return SAL_OK;
-}
-
-static int open_lane(struct svc_server *server, uint32_t lane, struct sal_err *err)
-{
-	struct sal_stream *stream = NULL;
-	int rc;
-
-	if (server->lanes[lane].stream)
-		return SAL_OK;
-	rc = server->ops->open_stream(server->device, &stream, err);
-	if (rc < 0)
-		return rc;
-	sal_log_info("lane", "opened index=%u", (unsigned)lane);
-	(void)pthread_mutex_lock(&server->lock);
-	server->lanes[lane].stream = stream;
-	(void)pthread_mutex_unlock(&server->lock);
-	return SAL_OK;
-}
-
-/* The engine hears of it, and whoever may run now does. */
-static void end_paging(struct svc_session *s, struct svc_buffer **list, size_t count,
-		       void (*report)(struct sal_engine *, uint64_t, struct sal_session *))
-{
-	struct svc_server *server = s->server;
-
-	(void)pthread_mutex_lock(&server->lock);
-	drop_list(list, count);
-	s->leaving = false;
-	report(server->engine, svc_now_ns(), s->core);
-	if (!s->dead)
-		svc_memory_settle(s);
-	(void)svc_turn(server);
-	(void)pthread_mutex_unlock(&server->lock);
-	svc_worker_wake(server);
+	s->is_carried = false;
+	svc_session_try_end(s);
 	svc_session_unref(s);
 }
 
-static void run_page_out(struct svc_errand *errand)
+/*
+ * Do the errands of a session that is ours. What follows from each is dispatched at once, so that a session's next
+ * iteration starts here, too; clients see the end of the last one after that.
+ */
+static void carry(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
-	struct svc_session *s = session_of(errand);
-	uint64_t began_ns = svc_now_ns();
-	struct sal_err err = { 0 };
-	size_t count, i, left = 0;
-	struct svc_buffer **list;
+	const struct svc_errand *errand;
+	uint32_t n = 0;
 
-	(void)pthread_mutex_lock(&s->server->lock);
-	list = list_buffers(s, &count);
-	(void)pthread_mutex_unlock(&s->server->lock);
-	while (atomic_load(&s->readers) > 0)
-		(void)usleep(READER_NAP_US);
-	for (i = 0; i < count && !s->dead; i++)
-		if (svc_buffer_is_there(list[i]) && save(list[i], true, &err) < 0)
-			left++;
-	if (left > 0)
-		sal_log_error("paging", "%zu buffers of %s stay on the device: %s", left, s->name,
-			      err.text);
-	sal_log_debug("paging", "out session=%" PRIu64 " buffers=%zu us=%" PRIu64, s->id, count,
-		      (svc_now_ns() - began_ns) / 1000);
-	end_paging(s, list, count, sal_engine_paged_out);
-}
-
-static void run_page_in(struct svc_errand *errand)
-{
-	struct svc_session *s = session_of(errand);
-	uint64_t began_ns = svc_now_ns();
-	struct sal_err err = { 0 };
-	size_t count, i, left = 0;
-	struct svc_buffer **list;
-	uint32_t lane;
-
-	(void)pthread_mutex_lock(&s->server->lock);
-	list = list_buffers(s, &count);
-	lane = s->core->lane ? s->core->lane->index : 0;
-	(void)pthread_mutex_unlock(&s->server->lock);
-	if (open_lane(s->server, lane, &err) < 0)
-		lane = 0;
-	for (i = 0; i < count && !s->dead; i++)
-		if (list[i]->saved && restore(list[i], lane, &err) < 0)
-			left++;
-	if (left > 0) /* its next iteration tries again, and fails if it cannot be */
-		sal_log_error("paging", "%zu buffers of %s could not be brought back: %s", left,
-			      s->name, err.text);
-	sal_log_debug("paging", "in session=%" PRIu64 " buffers=%zu us=%" PRIu64, s->id, count,
-		      (svc_now_ns() - began_ns) / 1000);
-	end_paging(s, list, count, sal_engine_paged_in);
-}
-
-void svc_carrier_page_out(struct svc_session *s)
-{
-	(void)svc_session_ref(s);
-	s->leaving = true;
-	s->paging.run = run_page_out;
-	svc_carrier_post(s->server, &s->paging);
-}
-
-void svc_carrier_page_in(struct svc_session *s)
-{
-	(void)svc_session_ref(s);
-	s->paging.run = run_page_in;
-	svc_carrier_post(s->server, &s->paging);
-}
-
-/* --- making an iteration ready -------------------------------------------------------------------------------- */
-
-/* Everything it uses is where it runs. */
-int svc_carrier_fetch(struct svc_execution *x, struct sal_err *err)
-{
-	struct svc_server *server = x->session->server;
-	int rc = open_lane(server, x->lane, err);
-	size_t i;
-
-	if (rc >= 0)
-		rc = svc_program_load(server, x->program, x->lane, err);
-	for (i = 0; i < x->arg_count && rc >= 0; i++) {
-		struct svc_buffer *b = x->args[i];
-
-		if (svc_buffer_is_there(b) && b->lane != x->lane)
-			rc = save(b, false, err);
-		if (rc >= 0 && b->saved)
-			rc = restore(b, x->lane, err);
+	while ((errand = STAILQ_FIRST(&s->errands))) {
+		if (as != AS_CARRIER && !errand->is_brief) {
+			hand(server, s);
+			return;
+		}
+		if (as != AS_CARRIER && n++ == GUEST_ERRANDS) {
+			s->is_carried = false;
+			post(server, s);
+			return;
+		}
+		run_first(server, s, as);
+		svc_dispatch_show(server);
+		(void)svc_dispatch(server);
+		if (as == AS_WORKER && !svc_worker_is_me(server))
+			as = AS_CARRIER; /* the call took long: the role is somebody else's */
 	}
-	return rc;
+	put_down(s);
+	svc_dispatch_show(server);
+}
+
+bool svc_carry_posted(struct svc_server *server)
+{
+	struct svc_session *s;
+	uint32_t n;
+
+	for (n = 0;
+	     n < POSTED_MAX && (s = TAILQ_FIRST(&server->posted)) && svc_worker_is_me(server);
+	     n++) {
+		take(server, s);
+		carry(server, s, AS_WORKER);
+	}
+	return n > 0;
+}
+
+static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
+{
+	struct svc_session *s;
+
+	TAILQ_FOREACH(s, &server->posted, posted_link)
+		if (s->core->lane && s->core->lane->index == lane &&
+		    STAILQ_FIRST(&s->errands)->is_brief)
+			return s;
+	return NULL;
+}
+
+bool svc_carry_lane(struct svc_server *server, uint32_t lane)
+{
+	struct svc_session *s = find_posted(server, lane);
+
+	if (!s)
+		return false;
+	take(server, s);
+	carry(server, s, AS_VENDOR);
+	return true;
+}
+
+/* --- threads of the pool ------------------------------------------------------------------------------ */
+
+static void *live(void *arg);
+
+static int spawn(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+	sigset_t all, before;
+	pthread_attr_t detached;
+	pthread_t thread;
+	int rc;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->threads++;
+	(void)pthread_mutex_unlock(&c->lock);
+	(void)pthread_attr_init(&detached);
+	(void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &detached, live, server);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_attr_destroy(&detached);
+	if (rc == 0)
+		return SAL_OK;
+	(void)pthread_mutex_lock(&c->lock);
+	c->threads--;
+	(void)pthread_mutex_unlock(&c->lock);
+	sal_log_error("carrier", "no thread: %s", strerror(rc));
+	return -SAL_RESOURCE_EXHAUSTED;
+}
+
+struct duty {
+	bool is_worker;
+	struct svc_session *session; /* or carry this one */
+};
+
+/* Under carriers->lock. False: there is none. */
+static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
+{
+	out_duty->is_worker = c->role_is_free && !c->stop;
+	out_duty->session = NULL;
+	if (out_duty->is_worker) {
+		c->role_is_free = false;
+		return true;
+	}
+	out_duty->session = TAILQ_FIRST(&c->handed);
+	if (out_duty->session)
+		TAILQ_REMOVE(&c->handed, out_duty->session, handed_link);
+	return out_duty->session != NULL;
+}
+
+/* Wait for something to do; false: this thread is to end. The last idle thread leaves another one behind. */
+static bool wait_for_duty(struct svc_server *server, struct duty *out_duty)
+{
+	struct svc_carriers *c = &server->carriers;
+	bool found, leaves_nobody;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->idle++;
+	while (!(found = take_duty(c, out_duty)) && !c->stop && c->idle <= IDLE_MAX)
+		(void)pthread_cond_wait(&c->wake, &c->lock);
+	c->idle--;
+	leaves_nobody = found && c->idle == 0 && !c->stop;
+	if (!found) {
+		c->threads--;
+		(void)pthread_cond_broadcast(&c->ended);
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	if (leaves_nobody)
+		(void)spawn(server);
+	return found;
+}
+
+static void carry_handed(struct svc_server *server, struct svc_session *s)
+{
+	svc_lock(server);
+	carry(server, s, AS_CARRIER);
+	(void)svc_dispatch(server);
+	svc_dispatch_show(server);
+	svc_unlock(server);
+	svc_worker_wake(server);
+}
+
+/* What is freed from here on is for the next time. */
+static void tidy(struct svc_carriers *c)
+{
+	if (atomic_exchange(&c->tidies, true))
+		return;
+	sal_tidy();
+	atomic_store(&c->tidies, false);
+}
+
+static void *live(void *arg)
+{
+	struct svc_server *server = arg;
+	struct duty duty;
+
+	(void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* the worker's ticks are short */
+	while (wait_for_duty(server, &duty)) {
+		if (duty.is_worker) {
+			svc_worker_run(server);
+		} else if (svc_session_is_forgotten(duty.session)) {
+			svc_session_destroy(duty.session);
+			tidy(&server->carriers);
+		} else {
+			carry_handed(server, duty.session);
+		}
+	}
+	return NULL;
+}
+
+void svc_carriers_bury(struct svc_server *server, struct svc_session *s)
+{
+	hand(server, s);
+}
+
+void svc_carriers_offer_role(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->role_is_free = true;
+	(void)pthread_cond_signal(&c->wake);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+void svc_carriers_init(struct svc_carriers *c)
+{
+	pthread_condattr_t monotonic;
+
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&c->lock, NULL);
+	(void)pthread_cond_init(&c->wake, NULL);
+	(void)pthread_cond_init(&c->ended, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	TAILQ_INIT(&c->handed);
+}
+
+void svc_carriers_fini(struct svc_carriers *c)
+{
+	(void)pthread_cond_destroy(&c->wake);
+	(void)pthread_cond_destroy(&c->ended);
+	(void)pthread_mutex_destroy(&c->lock);
+}
+
+int svc_carriers_start(struct svc_server *server, struct sal_err *err)
+{
+	svc_carriers_offer_role(server);
+	if (spawn(server) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for the worker");
+	return SAL_OK;
+}
+
+bool svc_carriers_stop(struct svc_server *server, uint64_t wait_ns)
+{
+	struct svc_carriers *c = &server->carriers;
+	uint64_t until_ns = svc_now_ns() + wait_ns;
+	struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
+				  .tv_nsec = (long)(until_ns % 1000000000u) };
+	bool all_ended;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	(void)pthread_cond_broadcast(&c->wake);
+	while (c->threads > 0 && pthread_cond_timedwait(&c->ended, &c->lock, &until) != ETIMEDOUT)
+		;
+	all_ended = c->threads == 0;
+	(void)pthread_mutex_unlock(&c->lock);
+	return all_ended;
 }

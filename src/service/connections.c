@@ -56,11 +56,11 @@ static void client_close(struct svc_client *c)
 	server->idle_since_ns = svc_now_ns();
 	if (c->session) {
 		svc_jobs_cancel(c->session);
-		(void)pthread_mutex_lock(&server->lock);
+		svc_lock(server);
 		c->session->socket = -1;
 		svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
 							     : "salus: the session has ended");
-		(void)pthread_mutex_unlock(&server->lock);
+		svc_unlock(server);
 		svc_worker_wake(server); /* others may have been granted their turn */
 		svc_session_unref(c->session);
 	}
@@ -130,9 +130,9 @@ static bool greet(struct svc_client *c)
 		return false;
 	}
 	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
-	(void)pthread_mutex_lock(&c->server->lock);
+	svc_lock(c->server);
 	c->session->socket = c->fd;
-	(void)pthread_mutex_unlock(&c->server->lock);
+	svc_unlock(c->server);
 	ok = send_welcome(c, NULL, fds) >= 0;
 	close_fds(fds, 4);
 	sal_log_info("session", "opened id=%" PRIu64 " name=%s pid=%d uid=%u", c->session->id,
@@ -176,9 +176,7 @@ static bool grow(struct svc_client *c)
 
 	memcpy(&ask, c->bytes, sizeof(ask));
 	c->filled = 0;
-	(void)pthread_mutex_lock(&c->server->lock);
 	fd = svc_session_grow(c->session, ask.bytes, &grown.segment, &grown.bytes, &err);
-	(void)pthread_mutex_unlock(&c->server->lock);
 	if (fd < 0)
 		grown.code = err.code;
 	ok = takes_bytes(c->fd) &&

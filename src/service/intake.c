@@ -8,71 +8,120 @@
  */
 #include "service/intake.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What one client may have waiting to be compiled or loaded. */
-#define JOB_BYTES_MAX (UINT64_C(512) << 20)
-#define JOBS_MAX 64
+/* Others may have the lock after so many ids of one record. */
+#define IDS_AT_ONCE 512
+/* Buffers that fail because there are too many: a client that goes on is ended. */
+#define BEYOND_MAX 4096
 
-static bool take_delete(struct svc_session *s, const struct sal_msg_delete *m)
+enum svc_taken svc_new_buffer(struct svc_session *s, uint64_t id, uint64_t bytes,
+			      struct svc_buffer **out_buffer)
+{
+	struct svc_buffer *b;
+
+	*out_buffer = NULL;
+	if (id == 0 || svc_idmap_find(&s->buffers, id))
+		return SVC_BROKEN;
+	if (s->beyond_count >= BEYOND_MAX)
+		return SVC_OVER;
+	b = svc_buffer_create(s, bytes);
+	if (!b)
+		return SVC_NO_MEMORY;
+	if (!svc_idmap_add(&s->buffers, id, b)) {
+		svc_buffer_unref(b);
+		return SVC_NO_MEMORY;
+	}
+	*out_buffer = b;
+	return SVC_TAKEN;
+}
+
+void svc_not_found(struct svc_session *s, uint64_t request, const char *what, uint64_t id)
+{
+	char text[80];
+	int n = snprintf(text, sizeof(text), "salusd: there is no %s %" PRIu64, what, id);
+
+	svc_outbox_done(&s->outbox, request, SAL_INVALID_ARGUMENT, text, (size_t)n);
+}
+
+/* A session may be ended while others have the lock: its maps are not the worker's any more then. */
+static bool breathe(struct svc_session *s, uint32_t n) SVC_LOCKED
+{
+	if (n % IDS_AT_ONCE == IDS_AT_ONCE - 1)
+		svc_lock_breathe(s->server);
+	return s->state == SVC_OPEN;
+}
+
+static enum svc_taken take_delete(struct svc_session *s, const struct sal_msg_delete *m) SVC_LOCKED
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
 	uint32_t i;
 
-	for (i = 0; i < m->count; i++)
+	for (i = 0; i < m->count && breathe(s, i); i++)
 		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[i]));
-	return true;
+	return SVC_TAKEN;
 }
 
 /* --- executions ---------------------------------------------------------------------------------------- */
 
-/* Buffers for all outputs; on failure none is left. */
-static bool make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
-			 struct svc_execution *x)
+/* Buffers for all outputs; those of a session that has too many have failed. */
+static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
+				   struct svc_execution *x) SVC_LOCKED
 {
 	uint32_t i;
 
-	for (i = 0; i < m->output_count; i++) {
+	for (i = 0; i < m->output_count && breathe(s, i); i++) {
 		uint64_t bytes = x->program->shared->facts->outputs[i].bytes;
-		struct svc_buffer *b = svc_new_buffer(s, m->first_output + i, bytes);
+		struct svc_buffer *b;
+		enum svc_taken taken = svc_new_buffer(s, m->first_output + i, bytes, &b);
 
-		if (!b)
-			return false;
+		if (taken != SVC_TAKEN)
+			return taken;
 		x->outputs[x->output_count++] = svc_buffer_ref(b);
 	}
-	return true;
+	return SVC_TAKEN;
+}
+
+static bool is_retained(const struct svc_execution *x, uint32_t arg)
+{
+	size_t k;
+
+	for (k = 0; k < x->retained_count; k++)
+		if (x->retained[k] == (int64_t)arg)
+			return true;
+	return false;
 }
 
 /* Arguments that an output takes over leave the client's hands now. */
 static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
-			 struct svc_execution *x)
+			 struct svc_execution *x) SVC_LOCKED
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
 	const struct sal_program_facts *facts = x->program->shared->facts;
-	size_t i, k;
+	size_t i;
 
 	for (i = 0; i < facts->donated_count; i++) {
-		bool kept = facts->donated[i] >= m->arg_count;
+		uint32_t arg = facts->donated[i];
 
-		for (k = 0; k < x->keep_count && !kept; k++)
-			kept = x->keep[k] == (int64_t)facts->donated[i];
-		if (kept)
+		if (arg >= m->arg_count || is_retained(x, arg))
 			continue;
-		x->donated[x->donated_count++] = facts->donated[i];
-		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[facts->donated[i]]));
+		x->donated[x->donated_count++] = arg;
+		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[arg]));
 	}
 }
 
 /* References to all arguments; the first that does not exist, or UINT32_MAX. */
 static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m,
-			  struct svc_execution *x)
+			  struct svc_execution *x) SVC_LOCKED
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
-	const uint32_t *keep = (const uint32_t *)(ids + m->arg_count);
+	const uint32_t *retained = (const uint32_t *)(ids + m->arg_count);
 	uint32_t i;
 
-	for (i = 0; i < m->arg_count; i++) {
+	for (i = 0; i < m->arg_count && breathe(s, i); i++) {
 		struct svc_buffer *b = svc_idmap_find(&s->buffers, ids[i]);
 
 		if (!b)
@@ -80,12 +129,19 @@ static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m
 		x->args[x->arg_count++] = svc_buffer_ref(b);
 	}
 	for (i = 0; i < m->keep_count; i++)
-		x->keep[x->keep_count++] = keep[i];
+		x->retained[x->retained_count++] = retained[i];
 	return UINT32_MAX;
 }
 
+/* Memory of salusd that an execution takes until it has ended. */
+static uint64_t bytes_of(const struct sal_msg_execute *m)
+{
+	return sizeof(struct svc_execution) + m->header.size +
+	       16 * ((uint64_t)m->arg_count + m->output_count);
+}
+
 static struct svc_execution *new_execution(struct svc_session *s, const struct sal_msg_execute *m,
-					   struct svc_program *p)
+					   struct svc_program *p) SVC_LOCKED
 {
 	struct svc_execution *x = calloc(1, sizeof(*x));
 
@@ -96,200 +152,223 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->request = m->request;
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
-	x->keep = calloc((size_t)m->keep_count + 1, sizeof(*x->keep));
+	x->retained = calloc((size_t)m->keep_count + 1, sizeof(*x->retained));
 	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
-	STAILQ_INIT(&x->readers);
-	if (x->args && x->outputs && x->keep && x->donated)
+	STAILQ_INIT(&x->waiters);
+	if (x->args && x->outputs && x->retained && x->donated)
 		return x;
 	svc_execution_free(x);
 	return NULL;
 }
 
-/* It uses what does not exist: its outputs fail. */
-static void refuse_execution(struct svc_session *s, const struct sal_msg_execute *m,
-			     struct svc_execution *x, uint32_t missing)
+/* It cannot be submitted: its outputs fail, and the client is told. */
+static void refuse_execution(struct svc_execution *x, int code, const char *text) SVC_LOCKED
 {
-	const uint64_t *ids = (const uint64_t *)(m + 1);
 	size_t i;
 
 	for (i = 0; i < x->output_count; i++)
-		svc_buffer_fail(x->outputs[i], SAL_INVALID_ARGUMENT,
-				"computed from a buffer that does not exist");
-	svc_no_such(s, m->request, "buffer", ids[missing]);
+		if (!x->outputs[i]->is_beyond)
+			svc_buffer_fail(x->outputs[i], code, text);
+	svc_outbox_done(&x->session->outbox, x->request, code, text, strlen(text));
 	svc_execution_free(x);
 }
 
-static bool take_execute(struct svc_session *s, const struct sal_msg_execute *m)
+static bool is_beyond(const struct svc_execution *x)
+{
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		if (x->outputs[i]->is_beyond)
+			return true;
+	return false;
+}
+
+/* Its share of the queue; given back when it is freed. */
+static int take_limits(struct svc_execution *x, uint64_t bytes, struct sal_err *err) SVC_LOCKED
+{
+	struct svc_session *s = x->session;
+	int rc = svc_limit_take(s, SVC_QUEUED_ITERATIONS, 1, err);
+
+	if (rc < 0)
+		return rc;
+	rc = svc_limit_take(s, SVC_QUEUED_BYTES, bytes, err);
+	if (rc < 0) {
+		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
+		return rc;
+	}
+	x->queued_bytes = bytes;
+	s->queued_bytes += bytes;
+	return SAL_OK;
+}
+
+/* The arguments are there and the outputs have their ids: to the engine, or not. */
+static void submit(struct svc_session *s, const struct sal_msg_execute *m, struct svc_execution *x,
+		   uint32_t missing) SVC_LOCKED
+{
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	struct sal_err err = { 0 };
+
+	if (s->state != SVC_OPEN) {
+		svc_execution_free(x);
+	} else if (missing != UINT32_MAX) {
+		(void)sal_err_set(&err, SAL_INVALID_ARGUMENT, "salusd: there is no buffer %" PRIu64,
+				  ids[missing]);
+		refuse_execution(x, err.code, err.text);
+	} else if (is_beyond(x)) {
+		refuse_execution(
+			x, SAL_RESOURCE_EXHAUSTED,
+			"salusd: too many buffers; `salus limits` tells how many a job may have");
+	} else if (take_limits(x, bytes_of(m), &err) < 0) {
+		refuse_execution(x, err.code, err.text);
+	} else {
+		take_donated(s, m, x);
+		svc_execution_submit(x);
+	}
+}
+
+static enum svc_taken take_execute(struct svc_session *s,
+				   const struct sal_msg_execute *m) SVC_LOCKED
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->program);
 	struct svc_execution *x;
+	enum svc_taken taken;
 	uint32_t missing;
 
 	if (!p) {
-		svc_no_such(s, m->request, "program", m->program);
-		return true;
+		svc_not_found(s, m->request, "program", m->program);
+		return SVC_TAKEN;
 	}
 	if (m->output_count != p->shared->facts->output_count)
-		return false;
+		return SVC_BROKEN;
+	if (svc_memory_is_settling(s, p->shared->facts->memory.output > 0
+					      ? (uint64_t)p->shared->facts->memory.output
+					      : 0))
+		return SVC_TAKE_LATER;
 	x = new_execution(s, m, p);
 	if (!x)
-		return false;
+		return SVC_NO_MEMORY;
 	missing = take_args(s, m, x);
-	if (!make_outputs(s, m, x)) {
+	taken = make_outputs(s, m, x);
+	if (taken != SVC_TAKEN)
 		svc_execution_free(x);
-		return false;
-	}
-	if (missing != UINT32_MAX) {
-		refuse_execution(s, m, x, missing);
-		return true;
-	}
-	take_donated(s, m, x);
-	svc_execution_submit(x);
-	return true;
+	else
+		submit(s, m, x, missing);
+	return taken;
 }
 
 /* --- programs ------------------------------------------------------------------------------------------ */
 
-/* A copy of bytes in the arena; NULL if the place is not the client's. */
-static void *copy_out(struct svc_session *s, const struct sal_place_in_arena *place)
+/* What one client may have waiting to be compiled or loaded; it is told if that is too much. */
+static bool take_compile_limits(struct svc_session *s, uint64_t request, uint64_t bytes) SVC_LOCKED
 {
-	const void *at = svc_session_place(s, place);
-	void *copy = at ? malloc((size_t)place->size + 1) : NULL;
+	struct sal_err err = { 0 };
 
-	if (copy)
-		memcpy(copy, at, (size_t)place->size);
-	return copy;
+	if (svc_limit_take(s, SVC_COMPILES, 1, &err) >= 0) {
+		if (svc_limit_take(s, SVC_COMPILE_BYTES, bytes, &err) >= 0)
+			return true;
+		svc_limit_give(s, SVC_COMPILES, 1);
+	}
+	svc_outbox_reply(&s->outbox, request, err.code, err.text, 0);
+	return false;
 }
 
-/* True if it has enough waiting already; it is told so. */
-static bool is_too_much(struct svc_session *s, uint64_t request, uint64_t bytes)
+/* The copies of the client's bytes are made by the main thread, without the lock: see jobs.c. */
+static enum svc_taken post_job(struct svc_session *s, const struct svc_job *filled) SVC_LOCKED
 {
-	if (bytes <= JOB_BYTES_MAX && s->job_bytes <= JOB_BYTES_MAX - bytes &&
-	    s->job_count < JOBS_MAX)
-		return false;
-	svc_outbox_reply(&s->outbox, request, SAL_RESOURCE_EXHAUSTED,
-			 "salusd: too many or too large programs of this job wait to be compiled",
-			 0);
-	return true;
-}
+	uint64_t bytes = filled->program_at.size + filled->options_at.size;
+	struct svc_job *job;
 
-static struct svc_job *new_job(struct svc_session *s, enum svc_job_kind kind, uint64_t request,
-			       uint64_t id)
-{
-	struct svc_job *job = calloc(1, sizeof(*job));
-
-	if (!job)
-		return NULL;
-	job->kind = kind;
+	if (!take_compile_limits(s, filled->request, bytes))
+		return SVC_TAKEN;
+	job = malloc(sizeof(*job));
+	if (!job) {
+		svc_limit_give(s, SVC_COMPILES, 1);
+		svc_limit_give(s, SVC_COMPILE_BYTES, bytes);
+		return SVC_NO_MEMORY;
+	}
+	*job = *filled;
 	job->session = svc_session_ref(s);
-	job->request = request;
-	job->id = id;
-	return job;
-}
-
-static void drop_job(struct svc_job *job)
-{
-	svc_session_unref(job->session);
-	free(job->program);
-	free(job->options);
-	free(job);
-}
-
-static bool take_compile(struct svc_session *s, const struct sal_msg_compile *m)
-{
-	struct svc_job *job;
-
-	if (!svc_session_place(s, &m->program) || !svc_session_place(s, &m->options))
-		return false;
-	if (is_too_much(s, m->request, m->program.size + m->options.size))
-		return true;
-	job = new_job(s, SVC_JOB_COMPILE, m->request, m->id);
-	if (!job)
-		return false;
-	memcpy(job->format, m->format, sizeof(job->format));
-	job->program = copy_out(s, &m->program);
-	job->options = copy_out(s, &m->options);
-	job->program_size = (size_t)m->program.size;
-	job->option_size = (size_t)m->options.size;
-	if (!job->program || !job->options || svc_idmap_find(&s->programs, m->id)) {
-		drop_job(job);
-		return false;
-	}
+	if (job->image)
+		(void)sal_image_ref(job->image);
 	svc_server_post(s->server, job);
-	return true;
+	return SVC_TAKEN;
 }
 
-static bool take_load(struct svc_session *s, const struct sal_msg_load *m)
+static enum svc_taken take_compile(struct svc_session *s,
+				   const struct sal_msg_compile *m) SVC_LOCKED
 {
-	struct svc_job *job;
+	struct svc_job job = {
+		.kind = SVC_JOB_COMPILE,
+		.request = m->request,
+		.id = m->id,
+		.program_at = m->program,
+		.options_at = m->options,
+	};
 
-	if (!svc_session_place(s, &m->blob))
-		return false;
-	if (is_too_much(s, m->request, m->blob.size))
-		return true;
-	job = new_job(s, SVC_JOB_LOAD, m->request, m->id);
-	if (!job)
-		return false;
-	job->program = copy_out(s, &m->blob);
-	job->program_size = (size_t)m->blob.size;
-	if (!job->program || svc_idmap_find(&s->programs, m->id)) {
-		drop_job(job);
-		return false;
-	}
-	svc_server_post(s->server, job);
-	return true;
+	if (!svc_session_place(s, &m->program) || !svc_session_place(s, &m->options) ||
+	    svc_idmap_find(&s->programs, m->id))
+		return SVC_BROKEN;
+	memcpy(job.format, m->format, sizeof(job.format));
+	return post_job(s, &job);
 }
+
+static enum svc_taken take_load(struct svc_session *s, const struct sal_msg_load *m) SVC_LOCKED
+{
+	const struct svc_job job = {
+		.kind = SVC_JOB_LOAD,
+		.request = m->request,
+		.id = m->id,
+		.program_at = m->blob,
+	};
+
+	if (!svc_session_place(s, &m->blob) || svc_idmap_find(&s->programs, m->id))
+		return SVC_BROKEN;
+	return post_job(s, &job);
+}
+
+/* Small enough to be copied under the lock. */
+#define GIVE_MAX 65536u
 
 /* Tell the size, and copy the bytes if there is room for them. */
-static bool give(struct svc_session *s, const struct sal_msg_fetch *m, struct sal_text bytes)
+static enum svc_taken give(struct svc_session *s, const struct sal_msg_fetch *m,
+			   struct sal_text bytes)
 {
 	void *into = m->into.size > 0 ? svc_session_place(s, &m->into) : NULL;
 
-	if (m->into.size > 0 && !into)
-		return false;
 	if (into && m->into.size >= bytes.size)
 		memcpy(into, bytes.at, bytes.size);
 	svc_outbox_reply(&s->outbox, m->request, 0, NULL, bytes.size);
-	return true;
+	return SVC_TAKEN;
 }
 
-static bool take_fetch(struct svc_session *s, const struct sal_msg_fetch *m)
+static enum svc_taken take_fetch(struct svc_session *s, const struct sal_msg_fetch *m) SVC_LOCKED
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->id);
-	struct svc_job *job;
+	struct svc_job job = {
+		.kind = SVC_JOB_FETCH,
+		.request = m->request,
+		.id = m->id,
+		.what = m->what,
+		.into = m->into,
+	};
 
 	if (!p) {
 		svc_outbox_reply(&s->outbox, m->request, SAL_NOT_FOUND,
 				 "salusd: there is no such program", 0);
-		return true;
+		return SVC_TAKEN;
 	}
-	if (m->what == SAL_FETCH_FACTS)
-		return give(s, m, p->shared->image->facts);
-	if (m->what == SAL_FETCH_OPTIMIZED)
-		return give(s, m, p->shared->image->optimized);
 	if (m->into.size > 0 && !svc_session_place(s, &m->into))
-		return false;
-	if (is_too_much(s, m->request, 0))
-		return true;
-	job = new_job(s, SVC_JOB_SEAL, m->request, m->id);
-	if (!job)
-		return false;
-	job->into = m->into;
-	job->image = sal_image_ref(p->shared->image);
-	svc_server_post(s->server, job);
-	return true;
+		return SVC_BROKEN;
+	if (m->what == SAL_FETCH_FACTS && p->shared->image->facts.size <= GIVE_MAX)
+		return give(s, m, p->shared->image->facts);
+	job.image = p->shared->image;
+	return post_job(s, &job);
 }
 
-static bool take_unload(struct svc_session *s, const struct sal_msg_unload *m)
+static enum svc_taken take_unload(struct svc_session *s, const struct sal_msg_unload *m) SVC_LOCKED
 {
-	struct svc_program *p = svc_idmap_remove(&s->programs, m->id);
-
-	svc_program_unref(s->server, p);
-	return true;
-}
-static enum svc_taken taken(bool ok)
-{
-	return ok ? SVC_TAKEN : SVC_BROKEN;
+	svc_program_unref(svc_idmap_remove(&s->programs, m->id));
+	return SVC_TAKEN;
 }
 
 enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record)
@@ -298,25 +377,25 @@ enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record
 		return SVC_BROKEN;
 	switch (record->type) {
 	case SAL_MSG_COMPILE:
-		return taken(take_compile(s, (const struct sal_msg_compile *)record));
+		return take_compile(s, (const struct sal_msg_compile *)record);
 	case SAL_MSG_LOAD:
-		return taken(take_load(s, (const struct sal_msg_load *)record));
+		return take_load(s, (const struct sal_msg_load *)record);
 	case SAL_MSG_FETCH:
-		return taken(take_fetch(s, (const struct sal_msg_fetch *)record));
+		return take_fetch(s, (const struct sal_msg_fetch *)record);
 	case SAL_MSG_UNLOAD:
-		return taken(take_unload(s, (const struct sal_msg_unload *)record));
+		return take_unload(s, (const struct sal_msg_unload *)record);
 	case SAL_MSG_UPLOAD:
 		return svc_take_upload(s, (const struct sal_msg_upload *)record);
 	case SAL_MSG_DOWNLOAD:
-		return taken(svc_take_download(s, (const struct sal_msg_download *)record));
+		return svc_take_download(s, (const struct sal_msg_download *)record);
 	case SAL_MSG_EXECUTE:
-		return taken(take_execute(s, (const struct sal_msg_execute *)record));
+		return take_execute(s, (const struct sal_msg_execute *)record);
 	case SAL_MSG_DELETE:
-		return taken(take_delete(s, (const struct sal_msg_delete *)record));
+		return take_delete(s, (const struct sal_msg_delete *)record);
 	case SAL_MSG_COPY:
 		return svc_take_copy(s, (const struct sal_msg_copy *)record);
 	case SAL_MSG_AWAIT:
-		return taken(svc_take_await(s, (const struct sal_msg_await *)record));
+		return svc_take_await(s, (const struct sal_msg_await *)record);
 	default:
 		return SVC_BROKEN;
 	}

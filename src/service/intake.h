@@ -12,15 +12,17 @@
 
 #include "service/service.h"
 
-/* A buffer under the client's id; NULL if the id is taken or there is no memory. */
-struct svc_buffer *svc_new_buffer(struct svc_session *s, uint64_t id, uint64_t bytes);
-/* The request fails: what it names is not there. */
-void svc_no_such(struct svc_session *s, uint64_t request, const char *what, uint64_t id);
+/* A buffer under the client's id. It may have failed already, for a limit. */
+enum svc_taken svc_new_buffer(struct svc_session *s, uint64_t id, uint64_t bytes,
+			      struct svc_buffer **out_buffer) SVC_LOCKED;
+/* The request fails: there is nothing under that id. */
+void svc_not_found(struct svc_session *s, uint64_t request, const char *what, uint64_t id);
 
-/* One record each; false: it broke the rules. */
-enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_upload *m);
-bool svc_take_download(struct svc_session *s, const struct sal_msg_download *m);
-enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m);
-bool svc_take_await(struct svc_session *s, const struct sal_msg_await *m);
+/* One record each. */
+enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_upload *m) SVC_LOCKED;
+enum svc_taken svc_take_download(struct svc_session *s,
+				 const struct sal_msg_download *m) SVC_LOCKED;
+enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m) SVC_LOCKED;
+enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await *m) SVC_LOCKED;
 
 #endif

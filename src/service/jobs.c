@@ -12,10 +12,10 @@ static void job_free(struct svc_job *job)
 {
 	struct svc_session *s = job->session;
 
-	(void)pthread_mutex_lock(&s->server->lock);
-	s->job_count--;
-	s->job_bytes -= job->program_size + job->option_size;
-	(void)pthread_mutex_unlock(&s->server->lock);
+	svc_lock(s->server);
+	svc_limit_give(s, SVC_COMPILES, 1);
+	svc_limit_give(s, SVC_COMPILE_BYTES, job->program_at.size + job->options_at.size);
+	svc_unlock(s->server);
 	sal_image_unref(job->image);
 	svc_session_unref(job->session);
 	free(job->program);
@@ -25,35 +25,54 @@ static void job_free(struct svc_job *job)
 
 void svc_server_post(struct svc_server *server, struct svc_job *take_job)
 {
-	take_job->session->job_count++;
-	take_job->session->job_bytes += take_job->program_size + take_job->option_size;
 	TAILQ_INSERT_TAIL(&server->jobs, take_job, link);
 	(void)uv_async_send(&server->job_bell);
 }
 
-/* The session gets the program under the id it chose. */
+/* Keep the program under the id that the client chose. */
+static int keep_program(struct svc_job *job, struct svc_shared_program *take_described,
+			struct sal_err *err) SVC_LOCKED
+{
+	struct svc_session *s = job->session;
+	struct svc_program *p;
+
+	if (svc_limit_take(s, SVC_PROGRAMS, 1, err) < 0) {
+		svc_program_forget(take_described);
+		return -err->code;
+	}
+	p = svc_program_create(s, take_described);
+	if (!p) {
+		svc_limit_give(s, SVC_PROGRAMS, 1);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
+	}
+	if (!svc_idmap_add(&s->programs, job->id, p)) {
+		svc_program_unref(p);
+		return sal_err_set(err, SAL_INTERNAL, "salusd: the program cannot be kept");
+	}
+	svc_recall_program(s, p->shared->image->key);
+	return SAL_OK;
+}
+
+/* The session gets the program. */
 static void give_program(struct svc_job *job, struct sal_image *take_image)
 {
 	struct svc_session *s = job->session;
 	uint64_t fact_size = take_image->facts.size;
-	struct svc_program *p;
+	struct svc_shared_program *described = svc_program_describe(take_image);
+	struct sal_err err = { 0 };
 
-	(void)pthread_mutex_lock(&s->server->lock);
-	if (s->dead) {
-		sal_image_unref(take_image);
-		(void)pthread_mutex_unlock(&s->server->lock);
-		return;
-	}
-	p = svc_program_create(s->server, take_image);
-	if (p && svc_idmap_add(&s->programs, job->id, p)) {
-		svc_recall_program(s, p->shared->image->key);
-		svc_outbox_reply(&s->outbox, job->request, 0, NULL, fact_size);
+	svc_lock(s->server);
+	if (s->state != SVC_OPEN) {
+		svc_program_forget(described);
 	} else {
-		svc_program_unref(s->server, p);
-		svc_outbox_reply(&s->outbox, job->request, SAL_INTERNAL,
-				 "salusd: the program cannot be kept", 0);
+		int rc = described ? keep_program(job, described, &err)
+				   : sal_err_set(&err, SAL_INTERNAL,
+						 "salusd: the program's facts cannot be read");
+
+		svc_outbox_reply(&s->outbox, job->request, rc < 0 ? err.code : 0,
+				 rc < 0 ? err.text : NULL, rc < 0 ? 0 : fact_size);
 	}
-	(void)pthread_mutex_unlock(&s->server->lock);
+	svc_unlock(s->server);
 }
 
 static void on_compiled(void *ctx, int code, const char *message, struct sal_image *image)
@@ -73,8 +92,8 @@ static void do_compile(struct svc_server *server, struct svc_job *job)
 {
 	struct sal_compile_source source = {
 		.format = { job->format, strlen(job->format) },
-		.program = { job->program, job->program_size },
-		.options = { job->options, job->option_size },
+		.program = { job->program, (size_t)job->program_at.size },
+		.options = { job->options, (size_t)job->options_at.size },
 	};
 	struct sal_err err = { 0 };
 
@@ -88,7 +107,8 @@ static void do_load(struct svc_server *server, struct svc_job *job)
 	struct sal_err err = { 0 };
 	struct sal_image *image = NULL;
 
-	if (sal_image_open(server->pool, job->program, job->program_size, &image, &err) < 0 ||
+	if (sal_image_open(server->pool, job->program, (size_t)job->program_at.size, &image, &err) <
+		    0 ||
 	    !image)
 		svc_outbox_reply(&job->session->outbox, job->request, err.code, err.text, 0);
 	else
@@ -96,47 +116,91 @@ static void do_load(struct svc_server *server, struct svc_job *job)
 	job_free(job);
 }
 
-static void do_seal(struct svc_server *server, struct svc_job *job)
+/* Tell the size, and copy the bytes if there is room for them. */
+static void give(struct svc_job *job, struct sal_text bytes)
 {
 	struct svc_session *s = job->session;
+	void *into = job->into.size > 0 && job->into.size >= bytes.size
+			     ? svc_session_place(s, &job->into)
+			     : NULL;
+
+	if (into)
+		memcpy(into, bytes.at, bytes.size);
+	svc_outbox_reply(&s->outbox, job->request, 0, NULL, bytes.size);
+}
+
+static void do_fetch(struct svc_server *server, struct svc_job *job)
+{
 	struct sal_err err = { 0 };
-	void *bytes = NULL;
+	void *sealed = NULL;
 	size_t size = 0;
 
-	if (sal_image_seal(server->pool, job->image, &bytes, &size, &err) < 0) {
-		svc_outbox_reply(&s->outbox, job->request, err.code, err.text, 0);
-	} else {
-		void *into = job->into.size >= size && job->into.size > 0
-				     ? svc_session_place(s, &job->into)
-				     : NULL;
-
-		if (into)
-			memcpy(into, bytes, size);
-		svc_outbox_reply(&s->outbox, job->request, 0, NULL, size);
-	}
-	free(bytes);
+	if (job->what == SAL_FETCH_FACTS)
+		give(job, job->image->facts);
+	else if (job->what == SAL_FETCH_OPTIMIZED)
+		give(job, job->image->optimized);
+	else if (sal_image_seal(server->pool, job->image, &sealed, &size, &err) < 0)
+		svc_outbox_reply(&job->session->outbox, job->request, err.code, err.text, 0);
+	else
+		give(job, (struct sal_text){ sealed, size });
+	free(sealed);
 	job_free(job);
+}
+
+/* A copy of bytes in the arena, which the client may write to. */
+static void *copy_out(struct svc_session *s, const struct sal_place_in_arena *place)
+{
+	const void *at = svc_session_place(s, place);
+	void *copy = at ? malloc((size_t)place->size + 1) : NULL;
+
+	if (copy)
+		memcpy(copy, at, (size_t)place->size);
+	return copy;
+}
+
+static bool copy_texts(struct svc_job *job)
+{
+	if (job->kind == SVC_JOB_FETCH)
+		return true;
+	job->program = copy_out(job->session, &job->program_at);
+	job->options = copy_out(job->session, &job->options_at);
+	return job->program && job->options;
+}
+
+static void do_job(struct svc_server *server, struct svc_job *job)
+{
+	if (!copy_texts(job)) {
+		svc_outbox_reply(&job->session->outbox, job->request, SAL_RESOURCE_EXHAUSTED,
+				 "salusd: out of host memory", 0);
+		job_free(job);
+	} else if (job->kind == SVC_JOB_COMPILE) {
+		do_compile(server, job);
+	} else if (job->kind == SVC_JOB_LOAD) {
+		do_load(server, job);
+	} else {
+		do_fetch(server, job);
+	}
 }
 
 void svc_on_jobs(uv_async_t *bell)
 {
 	struct svc_server *server = bell->data;
 	struct svc_job *job;
+	bool is_open;
 
 	for (;;) {
-		(void)pthread_mutex_lock(&server->lock);
+		svc_lock(server);
 		job = TAILQ_FIRST(&server->jobs);
 		if (job)
 			TAILQ_REMOVE(&server->jobs, job, link);
-		(void)pthread_mutex_unlock(&server->lock);
+		is_open = job && job->session->state == SVC_OPEN;
+		svc_unlock(server);
 		if (!job)
 			return;
-		if (job->kind == SVC_JOB_COMPILE)
-			do_compile(server, job);
-		else if (job->kind == SVC_JOB_LOAD)
-			do_load(server, job);
+		if (is_open)
+			do_job(server, job);
 		else
-			do_seal(server, job);
+			job_free(job);
 	}
 }
 

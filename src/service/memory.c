@@ -7,7 +7,10 @@
  * whole grains, and told of less only when it is more than a grain less, so that a loss that comes and goes
  * costs nothing. At any time:
  *
- *     live + promised  <=  what the engine has tracked  <=  what the session may hold
+ *     charged + promised  <=  what the engine has tracked  <=  what the session may hold
+ *
+ * charged is what live buffers take, each at least SVC_BUFFER_LEAST. Buffers that are being freed still count: a request
+ * that would fit without them waits until they are gone.
  *
  * The client sees its own numbers in memory that it shares with us. It could write there: nothing is read back.
  */
@@ -35,12 +38,20 @@ static bool has_room(const struct svc_session *s, uint64_t want)
 	return s->core->place == SAL_RESIDENT && want <= s->core->held_bytes;
 }
 
+bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes)
+{
+	return s->freeing_bytes > 0 &&
+	       !has_room(s, svc_memory_round(s->server,
+					     s->charged_bytes + s->promised_bytes + more_bytes));
+}
+
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 {
 	uint64_t tracked = s->core->tracked_bytes;
 	uint64_t want;
 
-	if (__builtin_add_overflow(s->live_bytes + s->promised_bytes, more_bytes, &want))
+	svc_assert_locked(s->server);
+	if (__builtin_add_overflow(s->charged_bytes + s->promised_bytes, more_bytes, &want))
 		want = UINT64_MAX;
 	want = svc_memory_round(s->server, want);
 	if (has_room(s, want)) {
@@ -48,6 +59,8 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 			tell(s, want);
 		return SVC_YES;
 	}
+	if (s->freeing_bytes > 0)
+		return SVC_LATER;
 	s->need_refused = false;
 	/* One that was paged out comes back only for something it has not got. */
 	tell(s, s->core->place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
@@ -60,14 +73,15 @@ void svc_memory_settle(struct svc_session *s)
 {
 	uint64_t tracked, want;
 
-	if (s->dead)
+	svc_assert_locked(s->server);
+	if (s->state == SVC_CLOSED)
 		return;
-	if (s->held) { /* it asks for more, but maybe no longer for as much */
-		s->retry = true;
+	if (s->parked) { /* it asks for more, but maybe no longer for as much */
+		svc_unpark(s);
 		return;
 	}
 	tracked = s->core->tracked_bytes;
-	want = svc_memory_round(s->server, s->live_bytes + s->promised_bytes);
+	want = svc_memory_round(s->server, s->charged_bytes + s->promised_bytes);
 	if (want > tracked || tracked - want > s->server->grain_bytes)
 		tell(s, want);
 }
@@ -84,7 +98,7 @@ void svc_memory_publish(struct svc_session *s)
 {
 	struct sal_holding *holding = s->holding;
 
-	if (!holding || s->dead)
+	if (!holding || s->state != SVC_OPEN)
 		return;
 	atomic_store_explicit(&holding->limit_bytes, limit_of(s), memory_order_relaxed);
 	atomic_store_explicit(&holding->peak_bytes, s->peak_bytes, memory_order_relaxed);

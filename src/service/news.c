@@ -13,7 +13,7 @@
 
 static bool has_work(const struct svc_session *s)
 {
-	return s->held || sal_session_has_work(s->core);
+	return s->parked || sal_session_has_work(s->core);
 }
 
 /* With work, and nothing of it was done since we looked last. */
@@ -71,14 +71,14 @@ static void on_timer(uv_timer_t *timer)
 	struct svc_session *s;
 	bool any = false;
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	TAILQ_FOREACH(s, &server->sessions, link) {
 		if (s->patience.understands)
 			look_at(s, svc_now_ns());
 		any |= has_work(s);
 	}
 	server->news.looking = any;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	if (!any)
 		(void)uv_timer_stop(timer);
 }

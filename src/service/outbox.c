@@ -41,15 +41,15 @@ void svc_outbox_close(struct svc_outbox *box)
 void svc_outbox_begin(struct svc_outbox *box)
 {
 	(void)pthread_mutex_lock(&box->lock);
-	box->still = true;
+	box->batches++;
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
 void svc_outbox_end(struct svc_outbox *box)
 {
 	(void)pthread_mutex_lock(&box->lock);
-	box->still = false;
-	if (!box->closed && sal_ring_publish(&box->ring, true))
+	box->batches--;
+	if (box->batches == 0 && !box->closed && sal_ring_publish(&box->ring, true))
 		sal_doorbell_ring(box->bell);
 	(void)pthread_mutex_unlock(&box->lock);
 }
@@ -112,7 +112,7 @@ static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_
 		memcpy(at, fixed, fixed_size);
 		if (tail_size)
 			memcpy(at + fixed_size, tail, tail_size);
-		if (!box->still && sal_ring_publish(&box->ring, true))
+		if (box->batches == 0 && sal_ring_publish(&box->ring, true))
 			sal_doorbell_ring(box->bell);
 	} else if (!box->closed) {
 		keep_for_later(box, fixed, fixed_size, tail, tail_size);

@@ -6,26 +6,19 @@
 
 #include "wire/facts.h"
 
-static struct svc_shared_program *find_shared(struct svc_server *server, const uint8_t *key)
+void svc_program_forget(struct svc_shared_program *p)
 {
-	struct svc_shared_program *p;
-
-	TAILQ_FOREACH(p, &server->programs, link)
-		if (memcmp(p->image->key, key, SAL_PROGRAM_KEY_BYTES) == 0)
-			return p;
-	return NULL;
+	if (!p)
+		return;
+	free(p->facts);
+	sal_image_unref(p->image);
+	free(p);
 }
 
-static struct svc_shared_program *share(struct svc_server *server, struct sal_image *take_image)
+struct svc_shared_program *svc_program_describe(struct sal_image *take_image)
 {
-	struct svc_shared_program *p = find_shared(server, take_image->key);
+	struct svc_shared_program *p = calloc(1, sizeof(*p));
 
-	if (p) {
-		sal_image_unref(take_image);
-		p->refs++;
-		return p;
-	}
-	p = calloc(1, sizeof(*p));
 	if (!p || sal_program_facts_unpack(take_image->facts.at, take_image->facts.size, &p->facts,
 					   NULL) < 0) {
 		sal_image_unref(take_image);
@@ -34,34 +27,48 @@ static struct svc_shared_program *share(struct svc_server *server, struct sal_im
 	}
 	p->refs = 1;
 	p->image = take_image;
-	TAILQ_INSERT_HEAD(&server->programs, p, link);
+	memcpy(&p->id, take_image->key,
+	       sizeof(p->id)); /* a hash: any part of it is as good as another */
 	return p;
+}
+
+/* The one that others have already, or this one. */
+static struct svc_shared_program *share(struct svc_server *server, struct svc_shared_program *take)
+{
+	struct svc_shared_program *p = svc_idmap_find(&server->programs, take->id);
+
+	if (p && memcmp(p->image->key, take->image->key, SAL_PROGRAM_KEY_BYTES) == 0) {
+		p->refs++;
+		svc_program_forget(take);
+		return p;
+	}
+	if (p || !svc_idmap_add(&server->programs, take->id, take))
+		take->id = 0; /* it stays a program of this session alone */
+	return take;
 }
 
 static void drop_shared(struct svc_server *server, struct svc_shared_program *p)
 {
-	if (!p || --p->refs > 0)
+	if (--p->refs > 0)
 		return;
-	TAILQ_REMOVE(&server->programs, p, link);
-	free(p->facts);
-	sal_image_unref(p->image);
-	free(p);
+	if (p->id)
+		(void)svc_idmap_remove(&server->programs, p->id);
+	svc_program_forget(p);
 }
 
-struct svc_program *svc_program_create(struct svc_server *server, struct sal_image *take_image)
+struct svc_program *svc_program_create(struct svc_session *s,
+				       struct svc_shared_program *take_described)
 {
 	struct svc_program *p = calloc(1, sizeof(*p));
 
+	svc_assert_locked(s->server);
 	if (!p) {
-		sal_image_unref(take_image);
+		svc_program_forget(take_described);
 		return NULL;
 	}
 	p->refs = 1;
-	p->shared = share(server, take_image);
-	if (!p->shared) {
-		free(p);
-		return NULL;
-	}
+	p->session = s;
+	p->shared = share(s->server, take_described);
 	p->mean_ns = p->shared->mean_ns;
 	return p;
 }
@@ -72,31 +79,41 @@ struct svc_program *svc_program_ref(struct svc_program *p)
 	return p;
 }
 
-void svc_program_unref(struct svc_server *server, struct svc_program *p)
+void svc_program_destroy(struct svc_program *p)
 {
-	if (!p || --p->refs > 0)
-		return;
-	if (p->loaded)
-		server->ops->unload(p->loaded);
-	drop_shared(server, p->shared);
+	drop_shared(p->session->server, p->shared);
+	svc_limit_give(p->session, SVC_PROGRAMS, 1);
 	free(p);
 }
 
-int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t lane,
-		     struct sal_err *err)
+void svc_program_unref(struct svc_program *p)
 {
-	struct sal_loaded *loaded = NULL, *before;
+	if (!p || --p->refs > 0)
+		return;
+	svc_assert_locked(p->session->server);
+	if (!p->loaded) {
+		svc_program_destroy(p);
+		return;
+	}
+	STAILQ_INSERT_TAIL(&p->session->trash_programs, p, trash_link);
+	svc_freeing_post(p->session);
+}
+
+int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err)
+{
+	struct svc_server *server = p->session->server;
+	struct sal_loaded *loaded = NULL, *before = p->loaded;
 	int rc;
 
 	if (p->loaded && p->lane == lane)
 		return SAL_OK;
-	rc = server->ops->load(server->lanes[lane].stream, p->shared->image->image, &loaded, err);
-	(void)pthread_mutex_lock(&server->lock);
-	before = p->loaded;
+	rc = svc_vendor(server)->load(server->lanes[lane].stream, p->shared->image->image, &loaded,
+				      err);
+	svc_lock(server);
 	p->loaded = loaded;
 	p->lane = lane;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	if (before)
-		server->ops->unload(before);
+		svc_vendor(server)->unload(before);
 	return rc;
 }

@@ -22,11 +22,11 @@ void svc_recall_save(struct svc_server *server)
 	struct svc_profiles *copy = NULL;
 	struct sal_err err = { 0 };
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	if (r->changed)
 		copy = svc_profiles_copy(r->profiles);
 	r->changed = r->changed && !copy;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	if (copy && svc_profiles_save(copy, &err) < 0 && !r->warned) {
 		sal_log_warn("profile", "jobs are remembered in memory alone: %s", err.text);
 		r->warned = true;

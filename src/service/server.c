@@ -24,6 +24,9 @@ static void on_signal(uv_signal_t *signal, int number)
 	struct svc_server *server = signal->data;
 
 	sal_log_info("server", "stopping signal=%d", number);
+	(void)uv_signal_stop(signal);
+	(void)sigaction(number, &(struct sigaction){ .sa_handler = SIG_DFL },
+			NULL); /* the next one ends us at once */
 	uv_stop(&server->loop);
 }
 
@@ -80,13 +83,15 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 		.plugin_path = server->options.plugin_path,
 		.memory_bytes = server->options.memory_bytes,
 	};
+	struct sal_stream *stream;
 	int rc;
 
 	server->ops = is_fake(&server->options) ? &sal_device_fake : &sal_device_pjrt;
 	rc = server->ops->open(&cfg, &server->device, err);
 	if (rc < 0)
 		return rc;
-	rc = server->ops->open_stream(server->device, &server->lanes[0].stream, err);
+	server->carries_in_done = server->ops->can_execute_in_done(server->device);
+	rc = svc_lane_open(server, 0, &stream, err);
 	if (rc < 0)
 		return rc;
 	server->facts =
@@ -123,6 +128,26 @@ static void watch(struct svc_server *server)
 		(void)uv_timer_start(&server->idle_timer, on_second, 1000, 1000);
 }
 
+static void init_lists(struct svc_server *server)
+{
+	uint32_t i;
+
+	svc_lock_init(&server->lock);
+	svc_carriers_init(&server->carriers);
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		(void)pthread_mutex_init(&server->lanes[i].opening, NULL);
+	TAILQ_INIT(&server->sessions);
+	TAILQ_INIT(&server->posted);
+	TAILQ_INIT(&server->jobs);
+	TAILQ_INIT(&server->untold);
+	STAILQ_INIT(&server->decisions);
+	STAILQ_INIT(&server->ready);
+	TAILQ_INIT(&server->worker.attended);
+	TAILQ_INIT(&server->worker.resting);
+	svc_idmap_init(&server->by_id);
+	svc_idmap_init(&server->programs);
+}
+
 int svc_server_open(struct svc_server *server, const struct svc_options *options,
 		    struct sal_err *err)
 {
@@ -134,17 +159,9 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	server->listen.fd = server->listen.lock_fd = -1;
 	server->worker.epoll = server->worker.alarm = -1;
 	server->worker.bell = server->worker.ring_fd = -1;
-	TAILQ_INIT(&server->granted);
-	TAILQ_INIT(&server->refused);
-	STAILQ_INIT(&server->carrier.errands);
-	(void)pthread_mutex_init(&server->carrier.lock, NULL);
-	(void)pthread_cond_init(&server->carrier.wake, NULL);
-	STAILQ_INIT(&server->ready);
+	server->watch.timer = -1;
 	server->start_ns = server->idle_since_ns = svc_now_ns();
-	(void)pthread_mutex_init(&server->lock, NULL);
-	TAILQ_INIT(&server->sessions);
-	TAILQ_INIT(&server->programs);
-	TAILQ_INIT(&server->jobs);
+	init_lists(server);
 	(void)uv_loop_init(&server->loop);
 	server->job_bell.data = server;
 	(void)uv_async_init(&server->loop, &server->job_bell, svc_on_jobs);
@@ -159,9 +176,12 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	if (rc >= 0)
 		rc = svc_recall_open(server, err);
 	if (rc >= 0)
-		rc = svc_carrier_start(server, err);
+		rc = svc_worker_open(server, err);
 	if (rc >= 0)
-		rc = svc_worker_start(server, err);
+		rc = svc_watch_start(server, err);
+	if (rc >= 0)
+		rc = svc_carriers_start(server, err);
+	server->is_started = rc >= 0;
 	if (rc >= 0)
 		watch(server);
 	return rc;
@@ -180,16 +200,16 @@ static void close_handle(uv_handle_t *handle, void *unused)
 }
 
 /* Iterations cannot be interrupted; those that run when we stop have a moment to end. */
-static bool wait_for_device(struct svc_server *server)
+static bool wait_for_sessions(struct svc_server *server)
 {
-	uint64_t until = svc_now_ns() + LAST_WAIT_NS;
-	bool busy = true;
+	uint64_t until_ns = svc_now_ns() + LAST_WAIT_NS;
+	bool busy = server->is_started;
 
-	while (busy && server->engine && server->worker.started) {
-		(void)pthread_mutex_lock(&server->lock);
-		busy = server->running > 0 || atomic_load(&server->reporters) > 0;
-		(void)pthread_mutex_unlock(&server->lock);
-		if (busy && svc_now_ns() > until)
+	while (busy) {
+		svc_lock(server);
+		busy = !TAILQ_EMPTY(&server->sessions) || atomic_load(&server->reporters) > 0;
+		svc_unlock(server);
+		if (busy && svc_now_ns() > until_ns)
 			return false;
 		if (busy)
 			(void)usleep(1000);
@@ -197,39 +217,56 @@ static bool wait_for_device(struct svc_server *server)
 	return true;
 }
 
-void svc_server_close(struct svc_server *server)
+/* Everything that uses the device; false: something of it does not end. */
+static bool stop_threads(struct svc_server *server)
+{
+	if (!wait_for_sessions(server))
+		return false;
+	svc_worker_stop(server);
+	return !server->is_started || svc_carriers_stop(server, LAST_WAIT_NS);
+}
+
+static void close_device(struct svc_server *server)
 {
 	uint32_t i;
 
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		if (server->ops)
+			svc_vendor(server)->close_stream(server->lanes[i].stream);
+		(void)pthread_mutex_destroy(&server->lanes[i].opening);
+	}
+	if (server->ops)
+		svc_vendor(server)->close(server->device);
+}
+
+void svc_server_close(struct svc_server *server)
+{
 	server->closing = true;
 	svc_connections_close(server);
 	svc_recall_save(server);
-	if (!wait_for_device(server)) {
+	svc_on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
+	if (server->pool)
+		sal_compile_pool_close(server->pool);
+	if (!stop_threads(server)) {
 		/* The vendor may still use what we would free: leave it to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
 		svc_listen_close(&server->listen);
 		_exit(0);
 	}
-	svc_carrier_stop(server);
-	svc_on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
-	if (server->pool)
-		sal_compile_pool_close(server->pool);
-	svc_worker_stop(server);
+	svc_watch_stop(server);
+	svc_worker_close(server);
 	uv_walk(&server->loop, close_handle, NULL);
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&server->loop);
 	svc_recall_close(server);
 	sal_engine_destroy(server->engine);
 	svc_trace_close(&server->trace);
-	if (server->ops) {
-		for (i = 0; i < SAL_LANES_MAX; i++)
-			server->ops->close_stream(server->lanes[i].stream);
-		server->ops->close(server->device);
-	}
+	close_device(server);
 	free(server->facts);
 	svc_listen_close(&server->listen);
 	svc_ledger_fini(&server->ledger);
-	(void)pthread_mutex_destroy(&server->carrier.lock);
-	(void)pthread_cond_destroy(&server->carrier.wake);
-	(void)pthread_mutex_destroy(&server->lock);
+	svc_idmap_fini(&server->by_id);
+	svc_idmap_fini(&server->programs);
+	svc_carriers_fini(&server->carriers);
+	svc_lock_fini(&server->lock);
 }

@@ -2,31 +2,30 @@
 /*
  * service - what the files of salusd share.
  *
- *     main.c      start, stop; options.c: the command line and the configuration file
- *     server.c    main thread: everything started, and stopped
- *     listen.c    main thread: the socket, its folder and its lock
+ *     main.c         start, stop; options.c: the command line and the configuration file
+ *     server.c       main thread: everything started, and stopped
+ *     listen.c       main thread: the socket, its folder and its lock
  *     connections.c  main thread: accept, hello, death of clients
- *     jobs.c      main thread: programs to be compiled, loaded, sealed
- *     admin*.c    main thread: answers to `salus ps` and its kind
- *     worker.c    worker thread: drains rings, sleeps
- *     turn.c      decisions of the engine carried out: accounts for what ended, starts what was granted
- *     carrier.c   carrier thread: what takes long and must hold nobody up (paging, moving, loading)
- *     intake.c    what each record of a client means; transfer.c: those about arrays
- *     execution.c one iteration from its record to its end
- *     memory.c    what a session holds, and asking the engine for more
- *     buffer.c    device memory of a session
- *     program.c   programs, shared by content
- *     session.c   the session: ownership of all of the above
- *     limits.c    how much of each resource a job, a user and all jobs may have
- *     recall.c    what a job needed last time; profile.c, profile_file.c: remembering it
- *     outbox.c    completions to a client
- *     news.c      main thread: what waiting jobs are told
- *     trace.c     the last events and decisions of the engine, for `salus trace`
+ *     jobs.c         main thread: programs to be compiled, loaded, sealed
+ *     admin*.c       main thread: answers to `salus ps` and its kind
+ *     news.c         main thread: what waiting jobs are told
+ *     lock.c         the one lock, and the rule about it
+ *     worker.c       the worker: drains rings, sleeps; attend.c: which rings; watch.c: the worker is replaced if a call keeps it
+ *     intake.c       what each record of a client means; transfer.c: those about arrays
+ *     dispatch.c     one iteration from its record to its end; everything the engine decides is carried out here
+ *     launch.c       the call that starts an iteration
+ *     carrier.c      errands: every vendor call of a session, in order, by one thread at a time
+ *     paging.c       errands that move a session's memory; lane.c: streams of lanes
+ *     memory.c       what a session holds, and asking the engine for more
+ *     buffer.c       device memory of a session; program.c: its programs
+ *     session.c      the session: ownership of all of the above; closing.c: its end
+ *     limits.c       how much of each resource a job, a user and all jobs may have
+ *     recall.c       what a job needed last time; profile.c, profile_file.c: remembering it
+ *     outbox.c       completions to a client
+ *     trace.c        the last events and decisions of the engine, for `salus trace`
  *
- * Threads: the main thread (libuv), the worker, the carrier, and threads of the vendor that report completions.
- * One lock, server->lock, guards sessions and the engine. A report of the vendor puts the completion into the
- * client's ring and the execution onto a list; if the lock is free, it takes its turn right there and starts
- * the next iteration without waking anybody; it never waits for the lock.
+ * One lock, server->lock, guards sessions and the engine: see lock.h for the rule. Vendor calls are errands of a session
+ * (carrier.h). The threads are told in docs/ARCHITECTURE.md.
  *
  * Ownership is a tree: server, sessions, their buffers, programs and executions. Closing a session closes
  * what is below; what the vendor still uses is kept by a reference until it reports.
@@ -50,9 +49,12 @@
 #include "device/device.h"
 #include "link/holding.h"
 #include "link/ring.h"
+#include "service/carrier.h"
+#include "service/dispatch.h"
 #include "service/idmap.h"
 #include "service/limits.h"
 #include "service/listen.h"
+#include "service/lock.h"
 #include "service/news.h"
 #include "service/pause.h"
 #include "service/recall.h"
@@ -84,11 +86,12 @@ struct svc_options {
 
 /* What is known about a program, shared by all sessions that compiled the same. Under server->lock. */
 struct svc_shared_program {
-	TAILQ_ENTRY(svc_shared_program) link; /* in server->programs */
+	uint64_t id; /* in server->programs */
 	uint32_t refs;
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
 	uint64_t mean_ns; /* of all sessions' runs; 0: none yet */
+	bool is_slow_to_start; /* the call that starts it once took long: the vendor computes inside */
 };
 
 /*
@@ -97,56 +100,76 @@ struct svc_shared_program {
  * address), and these are nobody else's, and stale when the session has run elsewhere meanwhile.
  */
 struct svc_program {
+	STAILQ_ENTRY(svc_program) trash_link; /* in session->trash_programs */
 	uint32_t refs; /* the session's map, executions */
+	struct svc_session *session; /* borrowed */
 	struct svc_shared_program *shared; /* owned reference */
-	struct sal_loaded *loaded; /* owned; NULL until its first run */
+	struct sal_loaded
+		*loaded; /* owned; NULL until its first run; changed by who carries the session */
 	uint32_t lane; /* where it is loaded */
 	uint64_t mean_ns; /* learned; before its first run, what others have learned; 0: unknown */
 };
 
-/* Takes the image. NULL for lack of memory or facts that cannot be read. */
-struct svc_program *svc_program_create(struct svc_server *server, struct sal_image *take_image);
+/* Reads the facts of an image, which takes time: before the lock is taken. Takes the image; NULL: no memory. */
+struct svc_shared_program *svc_program_describe(struct sal_image *take_image) SVC_UNLOCKED;
+void svc_program_forget(struct svc_shared_program *take_described);
+/* Takes what was described, and shares what another session has already. NULL for lack of memory. */
+struct svc_program *svc_program_create(struct svc_session *s,
+				       struct svc_shared_program *take_described) SVC_LOCKED;
 struct svc_program *svc_program_ref(struct svc_program *p);
-/* Accepts NULL. */
-void svc_program_unref(struct svc_server *server, struct svc_program *p);
-/* Ready to run in that lane. On the carrier only, without the lock: it takes long. */
-int svc_program_load(struct svc_server *server, struct svc_program *p, uint32_t lane,
-		     struct sal_err *err);
+/* The last one is unloaded by an errand. Accepts NULL. */
+void svc_program_unref(struct svc_program *p) SVC_LOCKED;
+/* Ready to run in that lane. By who carries the session. */
+int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err) SVC_UNLOCKED;
+/* Its copy in the device is gone: drop the rest. */
+void svc_program_destroy(struct svc_program *p) SVC_LOCKED;
 
 /* --- buffers ------------------------------------------------------------------------------------------ */
 
 /* Something that waits for a buffer's iteration to be started, or to end. */
 struct svc_waiter {
-	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, or execution->readers */
+	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, or execution->waiters */
 	void (*go)(struct svc_waiter *w); /* the buffer has its device memory, or failed; frees w */
-	const struct svc_buffer *reads; /* borrowed; in execution->readers: which output */
 };
 
-/* Under server->lock. */
+STAILQ_HEAD(svc_waiter_list, svc_waiter);
+
+/* Under server->lock. `device`, `lane` and `saved` are changed only by who carries the session. */
 struct svc_buffer {
-	TAILQ_ENTRY(svc_buffer) link; /* in session->all */
-	uint32_t refs; /* the session's map; executions and waiters that use it */
+	TAILQ_ENTRY(svc_buffer) link; /* in session->all, then in session->trash or freeing->batch */
+	uint32_t refs; /* the session's map; executions, errands and waiters that use it */
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t lane; /* where `device` is */
 	struct svc_execution *producer; /* borrowed; while it is being computed */
-	/* owned; paged out: what it held. With `device`, that is empty. Changed by the carrier only. */
-	struct sal_saved *saved;
+	struct sal_saved
+		*saved; /* owned; its contents, paged out. With `device`: that one is empty */
 	int code; /* not 0: it failed */
 	char *text; /* owned; why */
 	uint64_t bytes;
-	bool counted; /* in session->live_bytes */
-	STAILQ_HEAD(, svc_waiter) waiters;
+	bool counted; /* in session->live_bytes and charged_bytes */
+	bool is_beyond; /* more than the session may have: it failed for that */
+	struct svc_waiter_list waiters;
 };
 
-struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes);
+TAILQ_HEAD(svc_buffer_list, svc_buffer);
+
+/* What every buffer counts at least: its handles take memory, too. */
+#define SVC_BUFFER_LEAST 2048u
+static inline uint64_t svc_buffer_charge(const struct svc_buffer *b)
+{
+	return b->bytes > SVC_BUFFER_LEAST ? b->bytes : SVC_BUFFER_LEAST;
+}
+
+struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes) SVC_LOCKED;
 struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
-void svc_buffer_unref(struct svc_buffer *b);
+/* The last one's memory is freed by an errand. Accepts NULL. */
+void svc_buffer_unref(struct svc_buffer *b) SVC_LOCKED;
 /* Settle it: it has device memory in that lane, or it failed. */
-void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane);
-void svc_buffer_fail(struct svc_buffer *b, int code, const char *text);
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane) SVC_LOCKED;
+void svc_buffer_fail(struct svc_buffer *b, int code, const char *text) SVC_LOCKED;
 /* An iteration takes its memory over. */
-void svc_buffer_donate(struct svc_buffer *b);
+void svc_buffer_donate(struct svc_buffer *b) SVC_LOCKED;
 /* On the device, with its contents. */
 static inline bool svc_buffer_is_there(const struct svc_buffer *b)
 {
@@ -157,97 +180,39 @@ static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 	return !b->device && !b->saved && b->code == 0;
 }
 
+/* The errand that frees what nobody refers to any more; one of it per session, posted while there is something. */
+struct svc_freeing {
+	struct svc_errand errand;
+	bool is_posted;
+	struct svc_buffer_list batch; /* being freed */
+	STAILQ_HEAD(, svc_program) programs;
+};
+
+void svc_freeing_init(struct svc_session *s);
+/* There is something to free, or the session is closing. */
+void svc_freeing_post(struct svc_session *s) SVC_LOCKED;
+
 /* --- memory ------------------------------------------------------------------------------------------- */
 
 enum svc_answer {
 	SVC_YES,
-	SVC_LATER, /* when the engine admits it: session->retry is set then */
+	SVC_LATER, /* when the engine admits it, or own buffers are freed: session->retry is set then */
 	SVC_NO /* never: session->refusal says why */
 };
 
 /* May the session hold so many bytes more? */
-enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes);
+enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes) SVC_LOCKED;
+/* There is no room for more, and buffers of its own are being freed: wait for them. */
+bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes);
 /* What it holds has changed: the engine should know. */
-void svc_memory_settle(struct svc_session *s);
-/* What it holds or may hold has changed: its client can see. Never waits. Under server->lock. */
-void svc_memory_publish(struct svc_session *s);
+void svc_memory_settle(struct svc_session *s) SVC_LOCKED;
+/* What it holds or may hold has changed: its client can see. Never waits. */
+void svc_memory_publish(struct svc_session *s) SVC_LOCKED;
 /* What an iteration adds, as the engine counts it. */
 uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes);
 /* Why that was refused, for people. */
 void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal, char *text,
 			size_t size);
-
-/* --- errands ------------------------------------------------------------------------------------------ */
-
-/* Something for the carrier. */
-struct svc_errand {
-	STAILQ_ENTRY(svc_errand) link; /* in carrier->errands */
-	void (*run)(struct svc_errand *errand); /* on the carrier, without the lock */
-};
-
-struct svc_carrier {
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool started, stop;
-	STAILQ_HEAD(, svc_errand) errands;
-	struct svc_errand tidying; /* see svc_carrier_tidy */
-	_Atomic bool tidies; /* it is among the errands */
-};
-
-int svc_carrier_start(struct svc_server *server, struct sal_err *err);
-/* Does what is left to do first. */
-void svc_carrier_stop(struct svc_server *server);
-void svc_carrier_post(struct svc_server *server, struct svc_errand *errand);
-/* Everything the iteration uses goes where it will run. On the carrier, without the lock. */
-int svc_carrier_fetch(struct svc_execution *x, struct sal_err *err);
-/* The engine said so: copy the session's buffers, then report to it. */
-void svc_carrier_page_out(struct svc_session *s);
-void svc_carrier_page_in(struct svc_session *s);
-/* A session's memory is free: where the device's is the host's, the system gets it back. Any thread. */
-void svc_carrier_tidy(struct svc_server *server);
-
-/* --- executions --------------------------------------------------------------------------------------- */
-
-struct svc_execution {
-	struct sal_iteration iteration; /* the engine hands it back; see svc_execution_of */
-	struct svc_session *session; /* owned reference */
-	struct svc_program *program; /* owned reference */
-	uint64_t request;
-	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
-	int64_t *keep; /* owned */
-	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
-	size_t arg_count, output_count, keep_count, donated_count;
-	STAILQ_HEAD(, svc_waiter) readers; /* those that read its outputs when it has ended */
-	struct svc_errand errand; /* to be made ready to run in its lane */
-	uint32_t lane; /* once granted */
-	TAILQ_ENTRY(svc_execution) link; /* in session->executions */
-	TAILQ_ENTRY(svc_execution) granted; /* in server->granted, or server->refused, if is_... */
-	struct svc_execution *next_done; /* in server->done */
-	bool is_granted, is_refused, started;
-	bool is_told; /* the client knows of its end */
-	_Atomic bool launching; /* within the call that starts it, which may also end it */
-	struct sal_record refusal; /* if refused */
-	uint64_t start_ns, end_ns;
-};
-
-/* Takes the references in x; submits it to the engine. */
-void svc_execution_submit(struct svc_execution *x);
-/* The engine granted it: hand it to the device, or to the carrier if it is not all there. */
-void svc_execution_start(struct svc_execution *x);
-/* The engine refused it. Frees it. */
-void svc_execution_refuse(struct svc_execution *x);
-/* It ended well, and the client shall know. */
-void svc_execution_tell(struct svc_execution *x);
-/* Those that wait for its outputs go on. Under server->lock. */
-void svc_execution_serve(struct svc_execution *x);
-/* It has ended: let go of its buffers. */
-void svc_execution_release(struct svc_execution *x);
-void svc_execution_free(struct svc_execution *x);
-static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
-{
-	return (struct svc_execution *)((char *)it - offsetof(struct svc_execution, iteration));
-}
 
 /* --- the outbox --------------------------------------------------------------------------------------- */
 
@@ -257,7 +222,7 @@ struct svc_outbox {
 	struct sal_ring ring;
 	int bell; /* borrowed: session */
 	bool closed;
-	bool still; /* nothing is shown: more is about to come */
+	uint32_t batches; /* begun and not ended: nothing is shown, more is about to come */
 	struct svc_letter *first, **last; /* owned; what did not fit */
 	size_t backlog_bytes;
 };
@@ -291,7 +256,7 @@ struct svc_segment {
 enum svc_job_kind {
 	SVC_JOB_COMPILE,
 	SVC_JOB_LOAD,
-	SVC_JOB_SEAL
+	SVC_JOB_FETCH
 };
 
 struct svc_job {
@@ -300,18 +265,51 @@ struct svc_job {
 	struct svc_session *session; /* owned reference */
 	uint64_t request, id;
 	char format[16];
-	void *program, *options; /* owned; load: the blob is `program` */
-	size_t program_size, option_size;
-	struct sal_place_in_arena into; /* seal */
-	struct sal_image *image; /* owned reference; seal */
+	struct sal_place_in_arena program_at,
+		options_at; /* the client's bytes; load: the blob is the program */
+	void *program, *options; /* owned; copies of them, made by the main thread */
+	uint32_t what; /* fetch: enum sal_fetch */
+	struct sal_place_in_arena into; /* fetch */
+	struct sal_image *image; /* owned reference; fetch */
 	struct sal_compile_request *pending; /* compile, while it goes on */
 };
 
+/* A page-out or a page-in. Only who carries the session, once it is among the errands. */
+struct svc_transit {
+	struct svc_errand errand;
+	struct svc_buffer **list; /* owned array of owned references */
+	size_t count;
+	uint32_t lane;
+	uint64_t began_ns;
+	int code; /* negative: it failed */
+	struct sal_err err;
+};
+
+/* A closing session has no client any more; it ends when its last iteration and errand have. */
+enum svc_session_state {
+	SVC_OPEN,
+	SVC_CLOSING,
+	SVC_CLOSED
+};
+
+/* When the worker reads a session's ring. See attend.c. */
+struct svc_attention {
+	TAILQ_ENTRY(svc_session) link; /* in worker->attended, if is_attended */
+	TAILQ_ENTRY(svc_session) rest_link; /* in worker->resting, if is_resting */
+	bool is_attended; /* the worker looks at the ring without being rung for */
+	bool is_deaf; /* its bell is not listened to any more */
+	bool is_resting; /* it rang or sent too much: not looked at until rest_until_ns */
+	uint64_t heard_ns; /* its last record came then */
+	uint32_t rings; /* since then */
+	uint64_t rest_until_ns;
+};
+
+/* Under server->lock, if nothing else is said. */
 struct svc_session {
 	TAILQ_ENTRY(svc_session) link; /* in server->sessions */
 	_Atomic int refs; /* the server's, and what the vendor or the main thread still has */
 	struct svc_server *server; /* borrowed */
-	bool dead;
+	enum svc_session_state state;
 	uint64_t id;
 	pid_t pid;
 	uid_t uid;
@@ -329,46 +327,71 @@ struct svc_session {
 	uint32_t segment_count;
 	uint64_t segment_bytes;
 	struct svc_idmap buffers, programs;
-	TAILQ_HEAD(, svc_buffer) all; /* every buffer, also those only executions still know */
+	struct svc_buffer_list all; /* every buffer, also those only executions still know */
+	struct svc_buffer_list trash; /* buffers that nobody refers to, to be freed */
+	STAILQ_HEAD(, svc_program) trash_programs;
+	struct svc_freeing freeing;
+	uint64_t freeing_bytes; /* charged for what is in the trash */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
 	struct sal_session *core; /* borrowed: engine */
 	uint64_t live_bytes; /* of buffers that have memory, on the device or paged out */
+	uint64_t charged_bytes; /* the same, as the engine counts them: see svc_buffer_charge */
 	uint64_t promised_bytes; /* of what was granted or admitted and has no memory yet */
 	uint64_t peak_bytes; /* the most live_bytes was */
 	uint64_t temp_bytes; /* scratch of its hungriest program */
-	struct svc_errand paging;
-	bool leaving; /* being paged out: nothing of it is read on the device any more */
-	_Atomic uint32_t readers; /* downloads and copies that the vendor has under way */
-	struct sal_header *held; /* owned; a record that waits for memory; nothing after it is read */
+	struct svc_errand_list errands;
+	bool is_carried; /* a thread does its errands, or was handed them */
+	TAILQ_ENTRY(svc_session) posted_link; /* in server->posted, if is_posted */
+	TAILQ_ENTRY(svc_session) handed_link; /* in carriers->handed */
+	bool is_posted; /* it has errands and nobody carries it */
+	struct svc_decision decision;
+	struct svc_transit transit;
+	_Atomic uint32_t reads; /* downloads and copies that the vendor has under way */
+	struct svc_attention attention;
+	struct sal_header
+		*parked; /* owned; a record that waits for memory; nothing after it is read */
 	bool retry; /* it may go on now */
 	bool need_refused;
 	struct sal_record refusal; /* then: why */
 	struct svc_patience patience;
 	struct svc_recollection recollection;
 	bool remembered; /* a run of this job is: what the user did not declare comes from there */
-	uint64_t job_bytes; /* of programs that wait to be compiled or loaded */
-	uint32_t job_count;
 	uint32_t waiting_count; /* executions, downloads and copies that have not started */
+	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
+	uint64_t paged_bytes; /* taken from its limit of paged bytes */
+	uint32_t beyond_count; /* buffers that failed because it has too many */
 };
 
 /* fds: memory of the rings, our bell, the client's bell, the first segment; to be sent and closed. */
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
 		       struct sal_err *err);
-/* The client is gone or has to go: everything of it ends. `why` is for its user. Under server->lock. */
-void svc_session_kill(struct svc_session *s, const char *why);
+/*
+ * The client is gone or has to go: everything of it ends. `why` is for its user. An iteration that runs is not
+ * interrupted: the session is closing until it ends.
+ */
+void svc_session_kill(struct svc_session *s, const char *why) SVC_LOCKED;
+/* End a closing session that has nothing under way any more. */
+void svc_session_try_end(struct svc_session *s) SVC_LOCKED;
+/* The iteration that the vendor has; NULL: none. */
+const struct svc_execution *svc_session_running(const struct svc_session *s);
 struct svc_session *svc_session_ref(struct svc_session *s);
+/* The last one has the session destroyed by a carrier: that may take a while. */
 void svc_session_unref(struct svc_session *s);
-/* One more segment of the arena; returns its descriptor, to be sent and closed. */
+bool svc_session_is_forgotten(const struct svc_session *s);
+void svc_session_destroy(struct svc_session *s) SVC_UNLOCKED;
+/* One more segment of the arena; returns its descriptor, to be sent and closed. Main thread. */
 int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,
-		     uint64_t *out_bytes, struct sal_err *err);
+		     uint64_t *out_bytes, struct sal_err *err) SVC_UNLOCKED;
 /* Where those bytes of the arena are; NULL if they are not the client's to name. */
 void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *place);
 enum svc_taken {
 	SVC_TAKEN,
 	SVC_TAKE_LATER, /* there is no memory for it now */
-	SVC_BROKEN /* it broke the rules */
+	SVC_BROKEN, /* it broke the rules */
+	SVC_NO_MEMORY, /* salusd itself has none: nobody's fault */
+	SVC_OVER /* over a limit, again and again */
 };
 
 /* One record of the client. */
@@ -376,82 +399,135 @@ enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record
 
 /* --- the worker --------------------------------------------------------------------------------------- */
 
+/*
+ * The worker is a role, not a thread: see watch.c. What is here belongs to whoever has the role, under server->lock if
+ * nothing else is said.
+ */
 struct svc_worker {
-	pthread_t thread;
-	bool started;
+	pthread_t holder; /* who has the role, if has_holder */
+	bool has_holder;
 	_Atomic bool stop;
 	int epoll, bell, ring_fd, alarm; /* owned */
 	_Atomic bool sleeps;
 	uint64_t wake_ns; /* the engine asked for a tick then; 0: no */
-	bool look; /* somebody else's turn left something for it to do */
+	uint64_t until_ns; /* it sleeps until then at the latest; 0: until a bell rings */
+	bool look; /* another thread left something for the worker to do */
 	bool makes_way; /* it started something long: others first */
 	uint64_t idle_from_ns; /* nothing to do since; 0: there is */
 	bool is_lull; /* and no iteration runs or is foreseen */
 	uint64_t lull_ns; /* learned: how long lulls last */
 	struct svc_pause pause; /* of the device */
 	bool has_alarm;
+	struct svc_session_list attended; /* sessions whose rings are looked at */
+	uint32_t attended_count;
+	struct svc_session_list resting; /* sessions that are left alone for a while */
+	uint64_t bells_ns; /* when it last looked for bells without sleeping */
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 };
 
-int svc_worker_start(struct svc_server *server, struct sal_err *err);
+int svc_worker_open(struct svc_server *server, struct sal_err *err);
+/* It ends soon: whoever has the role gives it back. */
 void svc_worker_stop(struct svc_server *server);
+void svc_worker_close(struct svc_server *server);
+/* Be the worker, until the role is lost or the daemon stops. */
+void svc_worker_run(struct svc_server *server) SVC_UNLOCKED;
+/* Does this thread have the role? */
+bool svc_worker_is_me(const struct svc_server *server);
 /* Something changed that it should look at. Any thread. */
 void svc_worker_wake(struct svc_server *server);
-/* The device pauses: see to it that a worker that sleeps wakes to poll; true if that is now. Under server->lock. */
-bool svc_worker_foresee(struct svc_server *server);
+/* Did another thread leave something for the worker to do? */
+bool svc_worker_has_work(const struct svc_server *server) SVC_LOCKED;
+/* The device pauses: see to it that a worker that sleeps wakes to poll; true if that is now. */
+bool svc_worker_foresee(struct svc_server *server) SVC_LOCKED;
+
+/* Wake when that bell rings. */
+int svc_worker_listen(struct svc_server *server, int bell, uint64_t session_id,
+		      struct sal_err *err);
+
+/* attend.c. Look at the session's ring from now on: it has rung, or may be read from again. */
+void svc_attend(struct svc_session *s) SVC_LOCKED;
+/* The record that is parked may be tried again. */
+void svc_unpark(struct svc_session *s) SVC_LOCKED;
+/* Not any more: it is closing. */
+void svc_attend_end(struct svc_session *s) SVC_LOCKED;
 /* So much waits for its turn that the client is not read from: its ring fills, and it waits. */
 bool svc_session_is_ahead(const struct svc_session *s);
-/* Wake when that bell rings; 0 is the worker's own. */
-int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err);
 
-/* --- turns -------------------------------------------------------------------------------------------- */
+/* watch.c: a watchman sees to it that a call which keeps the worker costs it its role. */
+struct svc_watch {
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+	int timer; /* owned */
+	_Atomic bool is_set; /* the timer runs */
+	_Atomic uint64_t call_ns; /* the worker's call began then; 0: it is in none */
+};
 
-/* Decisions of the engine: what is to be done about them is noted. Under server->lock. */
-void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
-		     struct sal_iteration *it);
-/* Account for what ended, start what was granted, until nothing is left. Under server->lock. */
-bool svc_turn(struct svc_server *server);
-/* An execution ended: any thread, with or without the lock. */
-void svc_turn_done(struct svc_execution *x);
+int svc_watch_start(struct svc_server *server, struct sal_err *err);
+void svc_watch_stop(struct svc_server *server);
+/* Around a call that the worker makes itself; end takes what begin returned. */
+uint64_t svc_watch_begin(struct svc_server *server);
+void svc_watch_end(struct svc_server *server, uint64_t since_ns);
+/* The worker goes to sleep: no timer is needed. */
+void svc_watch_rest(struct svc_server *server);
 
 /* --- lanes -------------------------------------------------------------------------------------------- */
 
 struct svc_lane {
-	struct sal_stream *stream; /* owned; NULL until something runs there */
+	pthread_mutex_t opening; /* held while the vendor opens the stream */
+	_Atomic(struct sal_stream *) stream; /* owned; NULL until something runs there */
 	uint64_t iterations;
 	uint64_t busy_ns; /* device time of what ended there */
 };
+
+/* Its stream, opened if it is not. Waits for the vendor. */
+int svc_lane_open(struct svc_server *server, uint32_t lane, struct sal_stream **out_stream,
+		  struct sal_err *err) SVC_UNLOCKED;
+
+/* --- paging ------------------------------------------------------------------------------------------- */
+
+/* The engine said so: copy the session's buffers, then report to it. */
+void svc_page_out(struct svc_session *s) SVC_LOCKED;
+void svc_page_in(struct svc_session *s) SVC_LOCKED;
+/* Everything the iteration uses goes where it will run. By who carries the session. */
+int svc_fetch(struct svc_execution *x, struct sal_err *err) SVC_UNLOCKED;
 
 /* --- the server --------------------------------------------------------------------------------------- */
 
 struct svc_server {
 	struct svc_options options;
-	const struct sal_device_ops *ops;
+	const struct sal_device_ops *ops; /* call them through svc_vendor */
 	struct sal_device *device; /* owned */
+	bool carries_in_done; /* the driver allows its calls from within a report */
 	struct svc_lane lanes[SAL_LANES_MAX];
 	struct svc_ledger ledger; /* who has what; has its own lock */
 	void *facts; /* owned: packed */
 	size_t fact_size;
 
-	pthread_mutex_t lock;
+	struct svc_lock lock;
+	/* under the lock */
 	struct sal_engine *engine; /* owned */
 	struct svc_trace trace;
 	struct sal_tuning tuning; /* the engine's */
-	TAILQ_HEAD(, svc_session) sessions; /* owned */
-	TAILQ_HEAD(, svc_shared_program) programs;
+	struct svc_session_list sessions; /* owned; those that are closing, too */
+	struct svc_idmap by_id; /* of the same */
+	struct svc_session_list posted; /* with errands that nobody carries */
+	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
 	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
-	STAILQ_HEAD(, svc_waiter) ready; /* waiters that may go on; see buffer.c */
+	struct svc_waiter_list ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
 	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
-	TAILQ_HEAD(, svc_execution) granted, refused;
+	TAILQ_HEAD(, svc_execution) untold; /* accounted, but the client cannot see the end yet */
+	struct svc_decision_list decisions;
 	uint64_t grain_bytes; /* memory is asked for in multiples of this */
 	struct svc_recall recall;
 	struct svc_news news;
 	struct svc_worker worker;
-	struct svc_carrier carrier;
+	struct svc_watch watch;
+	struct svc_carriers carriers;
 	uint32_t queued; /* executions that have not started */
 	uint32_t running; /* executions that started and are not accounted for */
-	_Atomic uint32_t reporters; /* threads within svc_turn_done */
+	_Atomic uint32_t reporters; /* threads within svc_dispatch_report */
 	uint64_t start_ns;
 
 	/* main thread only */
@@ -464,8 +540,17 @@ struct svc_server {
 	struct sal_compile_pool *pool; /* owned */
 	LIST_HEAD(, svc_client) clients; /* owned: connections */
 	uint64_t idle_since_ns;
+	bool is_started; /* all threads run */
 	bool closing;
 };
+
+/* The vendor, for a thread that does not hold the lock. */
+static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server) SVC_UNLOCKED;
+static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server)
+{
+	svc_assert_unlocked(server);
+	return server->ops;
+}
 
 int svc_server_open(struct svc_server *server, const struct svc_options *options,
 		    struct sal_err *err);

@@ -37,14 +37,24 @@ static void close_account(struct svc_session *s)
 	svc_account_close(&s->account);
 }
 
-/* The last reference may go from any thread: only memory of its own is left by then. */
+bool svc_session_is_forgotten(const struct svc_session *s)
+{
+	return atomic_load(&s->refs) == 0;
+}
+
 void svc_session_unref(struct svc_session *s)
 {
 	struct svc_server *server = s->server;
+
+	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+		svc_carriers_bury(server, s);
+}
+
+/* Only memory of its own is left by now. */
+void svc_session_destroy(struct svc_session *s)
+{
 	uint32_t i;
 
-	if (atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) > 1)
-		return;
 	for (i = 0; i < s->segment_count; i++)
 		(void)munmap(s->segments[i].base, (size_t)s->segments[i].bytes);
 	if (s->ring_memory)
@@ -55,10 +65,9 @@ void svc_session_unref(struct svc_session *s)
 	(void)pthread_mutex_destroy(&s->outbox.lock);
 	svc_idmap_fini(&s->buffers);
 	svc_idmap_fini(&s->programs);
-	free(s->held);
+	free(s->parked);
 	close_account(s);
 	free(s);
-	svc_carrier_tidy(server);
 }
 
 int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,
@@ -70,7 +79,7 @@ int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segmen
 
 	while (rounded < bytes && rounded < UINT64_C(1) << 62)
 		rounded *= 2;
-	if (s->dead || s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded)
+	if (s->state != SVC_OPEN || s->segment_count == SAL_SEGMENTS_MAX || bytes > rounded)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 				   "the session's shared memory has reached its limit");
 	rc = svc_limit_take(s, SVC_ARENA_BYTES, rounded, err);
@@ -86,8 +95,10 @@ int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segmen
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map shared memory");
 	}
 	segment->bytes = rounded;
+	svc_lock(s->server);
 	s->segment_bytes += rounded;
 	*out_segment = s->segment_count++;
+	svc_unlock(s->server);
 	*out_bytes = rounded;
 	return fd;
 }
@@ -152,7 +163,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 	struct svc_server *server = s->server;
 	int rc;
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	svc_recall_begin(s, hello, &job);
 	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
 	if (rc >= 0) {
@@ -160,15 +171,16 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		if (s->core->refused)
 			rc = refuse(s, err);
 		else
-			rc = svc_worker_watch(server, s->bell, s->id, err);
+			rc = svc_worker_listen(server, s->bell, s->id, err);
 		if (rc < 0) {
 			sal_engine_close(server->engine, svc_now_ns(), s->core);
 		} else {
 			TAILQ_INSERT_TAIL(&server->sessions, s, link);
+			(void)svc_idmap_add(&server->by_id, s->id, s);
 			svc_memory_publish(s);
 		}
 	}
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	return rc;
 }
 
@@ -216,6 +228,9 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
 	TAILQ_INIT(&s->jobs);
+	STAILQ_INIT(&s->errands);
+	svc_freeing_init(s);
+	s->decision.session = s;
 	s->pid = peer->pid;
 	s->uid = peer->uid;
 	rc = open_account(s, hello, err);
@@ -232,54 +247,9 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 
 		for (i = 0; i < 4; i++)
 			close_fd(&fds[i]);
-		svc_session_unref(s);
+		svc_session_destroy(s);
 		return rc;
 	}
 	*out_session = s;
 	return SAL_OK;
-}
-
-/* Iterations that have not started never will. */
-static void drop_executions(struct svc_session *s)
-{
-	struct svc_execution *x, *next;
-	size_t i;
-
-	for (x = TAILQ_FIRST(&s->executions); x; x = next) {
-		next = TAILQ_NEXT(x, link);
-		if (x->started || x->is_granted || x->is_refused) /* somebody has it in hand */
-			continue;
-		TAILQ_REMOVE(&s->executions, x, link);
-		s->server->queued--;
-		for (i = 0; i < x->output_count; i++)
-			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
-		svc_execution_free(x);
-	}
-}
-
-void svc_session_kill(struct svc_session *s, const char *why)
-{
-	struct svc_server *server = s->server;
-	struct svc_buffer *b;
-	struct svc_program *p;
-
-	if (s->dead)
-		return;
-	s->dead = true;
-	TAILQ_REMOVE(&server->sessions, s, link);
-	svc_outbox_goodbye(&s->outbox, why);
-	svc_outbox_close(&s->outbox);
-	svc_recall_end(s);
-	sal_engine_close(server->engine, svc_now_ns(), s->core);
-	drop_executions(s);
-	while ((b = svc_idmap_pop(&s->buffers)))
-		svc_buffer_unref(b);
-	while ((p = svc_idmap_pop(&s->programs)))
-		svc_program_unref(server, p);
-	close_fd(&s->bell); /* the last of its kind: it leaves the worker's epoll set */
-	if (s->socket >= 0)
-		(void)shutdown(s->socket,
-			       SHUT_RDWR); /* a client that broke the rules learns of it */
-	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);
-	svc_session_unref(s);
 }

@@ -43,10 +43,10 @@ static int export(struct svc_server *server, struct sal_trace_head *out_head, st
 	void *memory;
 	int fd;
 
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	entries = svc_trace_count(&server->trace) + SLACK;
 	names = count_sessions(server) + 1;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	bytes = svc_trace_bytes(entries, names);
 	fd = sal_shared_create("salus-trace", bytes, err);
 	if (fd < 0)
@@ -57,10 +57,10 @@ static int export(struct svc_server *server, struct sal_trace_head *out_head, st
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the trace's copy");
 	}
 	memset(memory, 0, bytes); /* so that no page is missing while we hold the lock */
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 	copy_names(server, memory, svc_trace_copy(&server->trace, server->engine, memory, entries),
 		   names);
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	*out_head = *(struct sal_trace_head *)memory;
 	(void)munmap(memory, bytes);
 	return fd;

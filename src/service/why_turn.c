@@ -40,7 +40,8 @@ uint64_t svc_why_run_ns(const struct svc_why *why, const struct sal_session *cor
 {
 	const struct svc_execution *x = svc_execution_of(core->running);
 
-	return x->started && why->now_ns > x->start_ns ? why->now_ns - x->start_ns : 0;
+	return svc_execution_has_started(x) && why->now_ns > x->start_ns ? why->now_ns - x->start_ns
+									 : 0;
 }
 
 /* What its running iteration will still take; NAN if it is new, or takes longer than ever. */

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker - the thread that drains the rings, and takes its turn when nobody else did.
+ * worker - the role that drains the rings, and dispatches when nobody else did.
  *
- * With something to do it does it. With nothing to do it sleeps until a bell rings, or polls if something is likely to
- * come soon: when the next iteration is due (pause.h), while something short runs, and between records that follow each
- * other closely. It does not poll while the device is at work on something long: on a small machine that would take
- * away what the work needs.
+ * With something to do the worker does it. With nothing to do it sleeps until a bell rings, or polls if something is
+ * likely to come soon: when the next iteration is due (pause.h), while something short runs, and between records that
+ * follow each other closely. It does not poll while the device is at work on something long: on a small machine that
+ * would take away what the work needs.
+ *
+ * The role can be lost in every call that releases the lock (watch.c): what follows such a call asks svc_worker_is_me.
  */
-#include "service/service.h"
+#include "service/attend.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "core/lane.h"
 #include "link/socket.h"
 
 /* Lulls longer than this are slept through. */
 #define LULL_MOST_NS UINT64_C(100000)
 /* While something longer than this runs, there is no polling. */
 #define SHORT_NS UINT64_C(100000)
-/* After starting something longer than this, we make way for the threads that compute it. */
-#define LONG_NS UINT64_C(3000000)
 /* It is not worth sleeping for less. */
 #define SLEEP_LEAST_NS UINT64_C(20000)
-/* Where a bell is called by its session: no session has this. */
-#define ALARM_ID UINT64_MAX
-/* Records of one client before others get their turn. */
-#define RECORDS_AT_ONCE 64
+/* Of one client before others get their turn. */
+#define ROUND_RECORDS 64
+#define ROUND_BYTES (256u << 10)
+/* Dispatching and carrying before rings are looked at again. */
+#define TURNS_MAX 16
 #define BELLS_AT_ONCE 16
-/* A client with so much waiting for its turn is not read from: its ring fills, and it waits. */
-#define WAITING_MAX 4096
+/* While there is no time to sleep, bells are listened to that often. */
+#define BELLS_NS UINT64_C(50000)
 
 uint64_t svc_now_ns(void)
 {
@@ -59,112 +59,173 @@ void svc_worker_wake(struct svc_server *server)
 		sal_doorbell_ring(w->ring_fd);
 }
 
-int svc_worker_watch(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
+bool svc_worker_is_me(const struct svc_server *server)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
-				     .data = { .u64 = session_id } };
-
-	if (epoll_ctl(server->worker.epoll, EPOLL_CTL_ADD, bell, &event) < 0)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "epoll: %s", strerror(errno));
-	return SAL_OK;
+	return server->worker.has_holder && pthread_equal(server->worker.holder, pthread_self());
 }
 
-static void misbehaved(struct svc_session *s, const char *how)
+bool svc_worker_has_work(const struct svc_server *server)
+{
+	return server->worker.look || !TAILQ_EMPTY(&server->posted) ||
+	       !STAILQ_EMPTY(&server->decisions) ||
+	       atomic_load_explicit(&server->done, memory_order_relaxed);
+}
+
+/* What ended is accounted for, what was decided is carried out, brief errands are done. */
+static bool take_turns(struct svc_server *server) SVC_LOCKED
+{
+	bool any = false, more = true;
+	uint32_t n;
+
+	for (n = 0; n < TURNS_MAX && more && svc_worker_is_me(server); n++) {
+		more = svc_dispatch(server);
+		more |= svc_carry_posted(server);
+		svc_dispatch_show(server);
+		any |= more;
+	}
+	return any;
+}
+
+/* --- draining ----------------------------------------------------------------------------------------- */
+
+static void misbehaved(struct svc_session *s, const char *how) SVC_LOCKED
 {
 	sal_log_warn("session", "disconnected id=%" PRIu64 " name=%s: %s", s->id, s->name, how);
 	svc_session_kill(s, "salus: salusd has ended this session: the plugin broke the protocol");
 }
 
-bool svc_session_is_ahead(const struct svc_session *s)
+static void lacks_memory(struct svc_session *s) SVC_LOCKED
 {
-	return s->waiting_count >= WAITING_MAX;
-}
-
-static bool is_read(const struct svc_session *s)
-{
-	return !svc_session_is_ahead(s) && !s->held;
+	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: salusd is out of host memory", s->id,
+		     s->name);
+	svc_session_kill(s, "salus: salusd has ended this session: it is out of host memory");
 }
 
 /* There is no memory for this record now: it waits, and so does all that follows it. */
-static enum svc_taken hold(struct svc_session *s, const struct sal_header *record)
+static void park(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
-	s->held = malloc(record->size);
-	if (!s->held)
-		return SVC_BROKEN;
-	memcpy(s->held, record, record->size);
-	svc_news_watch(s->server);
-	return SVC_TAKE_LATER;
-}
-
-static enum svc_taken take(struct svc_session *s, const struct sal_header *record)
-{
-	enum svc_taken taken = svc_intake(s, record);
-
-	return taken == SVC_TAKE_LATER ? hold(s, record) : taken;
-}
-
-/* Once more with the record that waits for memory; true if it was taken. */
-static bool retry(struct svc_session *s)
-{
-	struct sal_header *record = s->held;
-
-	s->held = NULL;
+	s->parked = malloc(record->size);
 	s->retry = false;
-	if (svc_intake(s, record) == SVC_TAKE_LATER) {
-		s->held = record;
-		return false;
+	if (!s->parked) {
+		lacks_memory(s);
+		return;
 	}
-	free(record); /* it was in order before, so it is now */
-	return true;
+	memcpy(s->parked, record, record->size);
+	svc_news_watch(s->server);
 }
 
-static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
+static void conclude(struct svc_session *s, const struct sal_header *record,
+		     enum svc_taken taken) SVC_LOCKED
 {
-	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
-
-	return x && x->started && x->program->mean_ns > ns;
+	if (taken == SVC_TAKE_LATER)
+		park(s, record);
+	else if (taken == SVC_BROKEN)
+		misbehaved(s, "it sent a record that breaks the rules");
+	else if (taken == SVC_NO_MEMORY)
+		lacks_memory(s);
 }
 
-static bool drain(struct svc_server *server, struct svc_session *s)
+/* Once more with the record that waits for memory. */
+static void retry(struct svc_session *s) SVC_LOCKED
 {
-	unsigned n;
-	bool wake, retried = false;
+	struct sal_header *record = s->parked;
+	enum svc_taken taken;
+
+	s->parked = NULL;
+	s->retry = false;
+	taken = svc_intake(s, record);
+	if (taken == SVC_TAKE_LATER) {
+		s->parked = record;
+		return;
+	}
+	conclude(s, record, taken);
+	free(record);
+}
+
+/* The next record of the ring. Its size, or 0: there is none. */
+static uint32_t take_record(struct svc_server *server, struct svc_session *s) SVC_LOCKED
+{
+	struct sal_header *record = server->worker.record;
+	bool wake;
+	enum sal_ring_take got = sal_ring_take(&s->submit, record, &wake);
+
+	if (wake) /* the client waits for room: see the outbox for the other direction */
+		sal_doorbell_ring(s->client_bell);
+	if (got == SAL_RING_EMPTY)
+		return 0;
+	if (got == SAL_RING_BROKEN) {
+		misbehaved(s, "its ring is broken");
+		return 0;
+	}
+	conclude(s, record, svc_intake(s, record));
+	return record->size;
+}
+
+static bool may_go_on(const struct svc_server *server, const struct svc_session *s)
+{
+	return svc_worker_is_me(server) && !server->worker.makes_way && svc_attend_is_read(s) &&
+	       !s->attention.is_resting;
+}
+
+/* One round for one session; true if it had something. What a record leads to is done before the next is taken. */
+static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
+{
+	uint32_t records = 0, bytes = 0, size;
+	bool any = false;
 
 	svc_outbox_flush(&s->outbox);
 	if (svc_outbox_is_overfull(&s->outbox)) {
 		misbehaved(s, "it does not read its completions");
 		return true;
 	}
-	if (s->held && s->retry) {
-		retried = retry(s);
-		(void)svc_turn(server);
+	if (s->parked && s->retry) {
+		retry(s);
+		any = true;
+		(void)take_turns(server);
 	}
-	for (n = 0; n < RECORDS_AT_ONCE && is_read(s) && !server->worker.makes_way; n++) {
-		enum sal_ring_take got = sal_ring_take(&s->submit, server->worker.record, &wake);
-
-		if (got == SAL_RING_EMPTY)
-			break;
-		if (got == SAL_RING_BROKEN || take(s, server->worker.record) == SVC_BROKEN) {
-			misbehaved(s, "it sent a record that breaks the rules");
-			return true;
-		}
-		server->worker.makes_way = svc_turn(server) && runs_longer_than(s, LONG_NS);
+	while (records < ROUND_RECORDS && bytes < ROUND_BYTES && may_go_on(server, s) &&
+	       (size = take_record(server, s)) > 0) {
+		records++;
+		bytes += size;
+		if (svc_worker_has_work(server))
+			(void)take_turns(server);
 	}
-	if (n > 0)
+	if (records > 0) {
+		svc_attend_heard(s, records, svc_now_ns());
 		svc_memory_settle(s);
-	return n > 0 || retried;
+	}
+	return any || records > 0;
 }
 
-static bool drain_all(struct svc_server *server)
+/* A round for every session that is attended. Others may have the lock between two of them. */
+static bool drain_all(struct svc_server *server) SVC_LOCKED
 {
-	struct svc_session *s, *next;
+	struct svc_worker *w = &server->worker;
+	uint32_t n, count = w->attended_count;
+	struct svc_session *s;
 	bool any = false;
 
-	for (s = TAILQ_FIRST(&server->sessions); s && !server->worker.makes_way; s = next) {
-		next = TAILQ_NEXT(s, link);
+	for (n = 0; n < count && !w->makes_way && svc_worker_is_me(server) &&
+		    (s = TAILQ_FIRST(&w->attended));
+	     n++) {
+		TAILQ_REMOVE(&w->attended, s, attention.link);
+		TAILQ_INSERT_TAIL(&w->attended, s, attention.link);
+		(void)svc_session_ref(s);
 		any |= drain(server, s);
+		svc_session_unref(s);
+		if (n + 1 < count)
+			svc_lock_breathe(server);
 	}
 	return any;
+}
+
+/* --- rest --------------------------------------------------------------------------------------------- */
+
+static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
+{
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
+
+	return x && svc_execution_has_started(x) && x->program && x->program->mean_ns > ns;
 }
 
 /*
@@ -174,9 +235,9 @@ static bool drain_all(struct svc_server *server)
 static void make_way(struct svc_server *server)
 {
 	server->worker.makes_way = false;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	(void)sched_yield();
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 }
 
 static bool tick(struct svc_server *server)
@@ -223,11 +284,14 @@ bool svc_worker_foresee(struct svc_server *server)
 
 static bool all_that_runs_is_short(const struct svc_server *server)
 {
-	const struct svc_session *s;
+	const struct sal_lane *lane;
+	uint32_t i;
 
-	TAILQ_FOREACH(s, &server->sessions, link)
-		if (runs_longer_than(s, SHORT_NS))
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		lane = sal_engine_lane(server->engine, i);
+		if (lane->running && runs_longer_than(lane->running->user, SHORT_NS))
 			return false;
+	}
 	return true;
 }
 
@@ -277,101 +341,82 @@ static void pass_time(bool is_due)
 		(void)sched_yield();
 }
 
-/* All rings say that we sleep, and nothing has come meanwhile. */
-static bool may_sleep(struct svc_server *server)
+/* All rings say that the worker sleeps, and nothing has come meanwhile. */
+static bool may_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
-	struct svc_session *s;
-	bool quiet = true;
 
+	svc_attend_forget_quiet(server, svc_now_ns());
 	atomic_store_explicit(&w->sleeps, true, memory_order_relaxed);
 	atomic_thread_fence(memory_order_seq_cst); /* see svc_worker_wake */
-	TAILQ_FOREACH(s, &server->sessions, link) { /* those not read are looked at when told */
-		if (is_read(s))
-			quiet = sal_ring_sleep(&s->submit) && quiet;
-		else
-			quiet = !(s->held && s->retry) && quiet;
-	}
-	return quiet && !atomic_load(&server->done) && TAILQ_EMPTY(&server->granted) &&
-	       TAILQ_EMPTY(&server->refused) && !atomic_load(&w->stop);
+	return svc_attend_sleep(server) && !svc_worker_has_work(server) && !atomic_load(&w->stop);
 }
 
-static void awake(struct svc_server *server)
-{
-	struct svc_session *s;
-
-	atomic_store_explicit(&server->worker.sleeps, false, memory_order_relaxed);
-	TAILQ_FOREACH(s, &server->sessions, link)
-		sal_ring_awake(&s->submit);
-}
-
-/* Sleep until a bell rings or the engine wants its tick, to the microsecond. */
-static int wait_for_bells(const struct svc_worker *w, struct epoll_event *rung, uint64_t wake_ns)
+/* Bells that have rung until then, to the microsecond; 0: however long it takes. */
+static int wait_for_bells(const struct svc_worker *w, struct epoll_event *rung, uint64_t until_ns)
 {
 	uint64_t now = svc_now_ns();
-	uint64_t left = wake_ns > now ? wake_ns - now : 0;
+	uint64_t left = until_ns > now ? until_ns - now : 0;
 	struct timespec t = { .tv_sec = (time_t)(left / 1000000000u),
 			      .tv_nsec = (long)(left % 1000000000u) };
-	int n = epoll_pwait2(w->epoll, rung, BELLS_AT_ONCE, wake_ns ? &t : NULL, NULL);
+	int n = epoll_pwait2(w->epoll, rung, BELLS_AT_ONCE, until_ns ? &t : NULL, NULL);
 
 	if (n < 0 && errno == ENOSYS) /* an old kernel counts in milliseconds */
 		n = epoll_wait(w->epoll, rung, BELLS_AT_ONCE,
-			       wake_ns ? (int)((left + 999999) / 1000000) : -1);
+			       until_ns ? (int)((left + 999999) / 1000000) : -1);
 	return n;
 }
 
-static int bell_of(struct svc_server *server, uint64_t session_id)
+static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
 {
-	struct svc_session *s;
-
-	if (session_id == 0)
-		return server->worker.bell;
-	TAILQ_FOREACH(s, &server->sessions, link)
-		if (s->id == session_id)
-			return s->bell;
-	return -1;
+	return a_ns == 0 || (b_ns > 0 && b_ns < a_ns) ? b_ns : a_ns;
 }
 
-/* By the session's id, not its descriptor: that may be another's by now. */
-static void quiet_bells(struct svc_server *server, const struct epoll_event *rung, int count)
-{
-	int i;
-
-	for (i = 0; i < count; i++) {
-		int bell = bell_of(server, rung[i].data.u64);
-
-		if (bell < 0)
-			continue;
-		sal_doorbell_quiet(bell);
-		if (rung[i].events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) /* nobody can ring it */
-			(void)epoll_ctl(server->worker.epoll, EPOLL_CTL_DEL, bell, NULL);
-	}
-}
-
-/* Sleep until a bell rings, or the alarm, or nothing is to be slept for. The lock is ours, before and after. */
-static void go_to_sleep(struct svc_server *server)
+/* Sleep until a bell rings, or the alarm, or the engine wants its tick. */
+static void go_to_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
 	struct epoll_event rung[BELLS_AT_ONCE];
+	uint64_t until_ns = sooner(w->wake_ns, svc_attend_rested(server, svc_now_ns()));
 	bool sleeps = may_sleep(server);
-	uint64_t wake_ns = w->wake_ns;
 	int n = 0;
 
 	if (sleeps)
 		sleeps = !svc_worker_foresee(server);
-	w->look = false;
-	(void)pthread_mutex_unlock(&server->lock);
-	if (sleeps)
-		n = wait_for_bells(w, rung, wake_ns);
-	(void)pthread_mutex_lock(&server->lock);
-	quiet_bells(server, rung, n);
+	w->until_ns = until_ns;
+	svc_unlock(server);
+	if (sleeps) {
+		svc_watch_rest(server);
+		n = wait_for_bells(w, rung, until_ns);
+	}
+	svc_lock(server);
+	svc_attend_bells(server, rung, n);
 	if (w->has_alarm)
 		set_alarm(w, 0);
-	awake(server);
+	atomic_store_explicit(&w->sleeps, false, memory_order_relaxed);
+	svc_attend_awake(server);
 }
 
-/* Nothing to do: poll or sleep. The lock is ours, before and after. */
-static void rest(struct svc_server *server)
+/* While it is awake: sessions that are asleep may have rung. */
+static void listen_to_bells(struct svc_server *server) SVC_LOCKED
+{
+	struct svc_worker *w = &server->worker;
+	struct epoll_event rung[BELLS_AT_ONCE];
+	uint64_t now_ns = svc_now_ns();
+	int n;
+
+	if (now_ns - w->bells_ns < BELLS_NS)
+		return;
+	w->bells_ns = now_ns;
+	svc_unlock(server);
+	n = epoll_wait(w->epoll, rung, BELLS_AT_ONCE, 0);
+	svc_lock(server);
+	svc_attend_bells(server, rung, n);
+	(void)svc_attend_rested(server, now_ns);
+}
+
+/* Nothing to do: poll or sleep. */
+static void rest(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
 	uint64_t now = svc_now_ns();
@@ -387,9 +432,9 @@ static void rest(struct svc_server *server)
 		return;
 	}
 	is_due = w->pause.from_ns > 0 && 2 * (now - w->pause.from_ns) >= w->pause.over_after_ns;
-	(void)pthread_mutex_unlock(&server->lock);
+	svc_unlock(server);
 	pass_time(is_due);
-	(void)pthread_mutex_lock(&server->lock);
+	svc_lock(server);
 }
 
 static void worked(struct svc_worker *w)
@@ -406,33 +451,44 @@ static void worked(struct svc_worker *w)
 	w->idle_from_ns = 0;
 }
 
-static void *work(void *arg)
-{
-	struct svc_server *server = arg;
-
-	(void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* ticks are short */
-	(void)pthread_mutex_lock(&server->lock);
-	while (!atomic_load(&server->worker.stop)) {
-		bool any = svc_turn(server);
-
-		if (tick(server))
-			any |= svc_turn(server);
-		any |= drain_all(server);
-		if (server->worker.makes_way)
-			make_way(server);
-		if (any)
-			worked(&server->worker);
-		else
-			rest(server);
-	}
-	(void)pthread_mutex_unlock(&server->lock);
-	return NULL;
-}
-
-int svc_worker_start(struct svc_server *server, struct sal_err *err)
+static void work(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
-	sigset_t all, before;
+	bool any;
+
+	w->look = false; /* everything is looked at below */
+	any = take_turns(server);
+	if (tick(server))
+		any |= take_turns(server);
+	if (svc_worker_is_me(server))
+		any |= drain_all(server);
+	if (!svc_worker_is_me(server))
+		return;
+	if (w->makes_way)
+		make_way(server);
+	listen_to_bells(server);
+	if (any)
+		worked(w);
+	else
+		rest(server);
+}
+
+void svc_worker_run(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+
+	svc_lock(server);
+	w->holder = pthread_self();
+	w->has_holder = true;
+	while (!atomic_load(&w->stop) && svc_worker_is_me(server))
+		work(server);
+	svc_unlock(server);
+	svc_worker_wake(server); /* who has lost the role may leave something to who has it */
+}
+
+int svc_worker_open(struct svc_server *server, struct sal_err *err)
+{
+	struct svc_worker *w = &server->worker;
 	int rc;
 
 	w->lull_ns = 4 * LULL_MOST_NS;
@@ -445,39 +501,28 @@ int svc_worker_start(struct svc_server *server, struct sal_err *err)
 	rc = sal_doorbell_create(&w->ring_fd, &w->bell, err);
 	if (rc < 0)
 		return rc;
-	rc = svc_worker_watch(server, w->bell, 0, err);
-	if (rc >= 0)
-		rc = svc_worker_watch(server, w->alarm, ALARM_ID, err);
-	if (rc < 0)
-		return rc;
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, work, server);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc != 0)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
-	w->started = true;
-	return SAL_OK;
+	rc = svc_worker_listen(server, w->bell, SVC_OWN_BELL, err);
+	return rc < 0 ? rc : svc_worker_listen(server, w->alarm, SVC_ALARM, err);
 }
 
 void svc_worker_stop(struct svc_server *server)
 {
-	struct svc_worker *w = &server->worker;
+	atomic_store(&server->worker.stop, true);
+	if (server->worker.ring_fd >= 0)
+		sal_doorbell_ring(server->worker.ring_fd);
+}
 
-	if (w->started) {
-		atomic_store(&w->stop, true);
-		sal_doorbell_ring(w->ring_fd);
-		(void)pthread_join(w->thread, NULL);
-		(void)svc_turn(server);
-	}
+void svc_worker_close(struct svc_server *server)
+{
+	struct svc_worker *w = &server->worker;
+	int *fds[] = { &w->epoll, &w->alarm, &w->bell, &w->ring_fd };
+	size_t i;
+
 	free(w->record);
 	w->record = NULL;
-	if (w->epoll >= 0)
-		(void)close(w->epoll);
-	if (w->alarm >= 0)
-		(void)close(w->alarm);
-	if (w->bell >= 0)
-		(void)close(w->bell);
-	if (w->ring_fd >= 0)
-		(void)close(w->ring_fd);
+	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+		if (*fds[i] >= 0)
+			(void)close(*fds[i]);
+		*fds[i] = -1;
+	}
 }

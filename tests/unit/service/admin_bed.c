@@ -18,6 +18,11 @@ void svc_worker_wake(struct svc_server *server)
 	bed_wakes++;
 }
 
+void svc_unpark(struct svc_session *s)
+{
+	s->retry = true;
+}
+
 void svc_session_kill(struct svc_session *s, const char *why)
 {
 	(void)why;
@@ -49,7 +54,7 @@ static void on_decision(void *ctx, const struct sal_record *r, struct sal_sessio
 	(void)ctx;
 	(void)s;
 	if (r->what == SAL_GRANT) {
-		svc_execution_of(it)->started = true;
+		atomic_store(&svc_execution_of(it)->state, SVC_RUNNING);
 		svc_execution_of(it)->start_ns = bed_now_ns;
 	}
 }
@@ -73,7 +78,7 @@ struct bed *bed_open(const struct sal_policy *policy, uint32_t lanes)
 	svc_limits_default(&b->server.options.limits, 8 * GIB);
 	svc_ledger_init(&b->server.ledger, &b->server.options.limits);
 	TAILQ_INIT(&b->server.sessions);
-	(void)pthread_mutex_init(&b->server.lock, NULL);
+	svc_lock_init(&b->server.lock);
 	assert_int_equal(sal_engine_create(&cfg, &b->server.engine, NULL), SAL_OK);
 	return b;
 }
@@ -81,7 +86,7 @@ struct bed *bed_open(const struct sal_policy *policy, uint32_t lanes)
 void bed_close(struct bed *b)
 {
 	sal_engine_destroy(b->server.engine);
-	(void)pthread_mutex_destroy(&b->server.lock);
+	svc_lock_fini(&b->server.lock);
 	svc_ledger_fini(&b->server.ledger);
 	json_decref(b->answer);
 	free(b);

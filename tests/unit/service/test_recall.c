@@ -38,7 +38,7 @@ static int start(void **state)
 	memset(&server, 0, sizeof(server));
 	wakes = 0;
 	sal_tuning_default(&cfg.tuning);
-	(void)pthread_mutex_init(&server.lock, NULL);
+	svc_lock_init(&server.lock);
 	(void)uv_loop_init(&server.loop);
 	(void)uv_async_init(&server.loop, &server.recall.bell, NULL);
 	if (svc_profiles_open(NULL, 10, &server.recall.profiles, NULL) < 0)

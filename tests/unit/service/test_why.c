@@ -106,7 +106,7 @@ static void test_why_quiet(void **state)
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "input");
 	assert_says(answer, "text", "idle: it has submitted nothing for 4.2s.");
-	s->job_count = 2;
+	s->account.used[SVC_COMPILES] = 2;
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "compile");
 	(void)bed_ask(b, "{'op': 'pause', 'job': 's'}");

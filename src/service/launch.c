@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * launch - the errand that starts an iteration: fetch what is elsewhere, then one call of the vendor.
+ *
+ * The end has two halves, which come in any order: the call returns and its outputs are settled, and the vendor reports
+ * that they are computed. A vendor that computes inside the call reports before the call returns. Whoever
+ * does the second half puts the execution among those that ended.
+ */
+#include "service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A vendor that takes longer to start a program computes inside the call: a thread of its own is for that. */
+#define SLOW_CALL_NS UINT64_C(1000000)
+/* After starting something longer than this, the worker makes way for the threads that compute it. */
+#define LONG_NS UINT64_C(3000000)
+
+static struct svc_execution *execution_of(struct svc_errand *errand)
+{
+	return (struct svc_execution *)((char *)errand - offsetof(struct svc_execution, errand));
+}
+
+/* An argument that failed poisons what is computed from it. */
+static const struct svc_buffer *find_failed(const struct svc_execution *x)
+{
+	size_t i;
+
+	for (i = 0; i < x->arg_count; i++)
+		if (!x->args[i]->device && !x->args[i]->saved)
+			return x->args[i];
+	return NULL;
+}
+
+/* Its program is in its lane; uploads that are still to be done bring their buffers there. */
+static bool is_all_there(const struct svc_execution *x)
+{
+	size_t i;
+
+	if (!x->program->loaded || x->program->lane != x->lane)
+		return false;
+	for (i = 0; i < x->arg_count; i++) {
+		const struct svc_buffer *b = x->args[i];
+
+		if (b->saved || (b->device && b->lane != x->lane))
+			return false;
+	}
+	return true;
+}
+
+/* The outputs' bytes are there now, or never will be. */
+static void redeem(struct svc_execution *x)
+{
+	x->session->promised_bytes -= x->iteration.grow_bytes;
+}
+
+static bool refuse(struct svc_execution *x, int code, const char *text) SVC_LOCKED
+{
+	redeem(x);
+	svc_execution_fail(x, code, text);
+	return false;
+}
+
+static bool begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_execution *x = execution_of(errand);
+	const struct svc_buffer *failed = find_failed(x);
+
+	if (x->session->state != SVC_OPEN)
+		return refuse(x, SAL_CANCELLED, "the session has ended");
+	if (failed)
+		return refuse(x, failed->code ? failed->code : SAL_INTERNAL,
+			      failed->text ? failed->text : "an argument was never computed");
+	x->device_args = calloc(x->arg_count + 1, sizeof(struct sal_buffer *));
+	x->device_outputs = calloc(x->output_count + 1, sizeof(struct sal_buffer *));
+	if (!x->device_args || !x->device_outputs)
+		return refuse(x, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
+	svc_execution_move(x, is_all_there(x) ? SVC_RUNNING : SVC_FETCHING);
+	return true;
+}
+
+/* From a thread of the vendor, or from within the call that starts it. */
+static void on_done(void *ctx, int code, const char *message)
+{
+	struct svc_execution *x = ctx;
+
+	x->end_ns = svc_now_ns();
+	if (code) {
+		x->code = code;
+		x->text = strndup(message ? message : "", SAL_INLINE_MAX);
+	}
+	if (svc_execution_half(x))
+		svc_dispatch_report(x);
+}
+
+static int execute(struct svc_execution *x, struct sal_err *err)
+{
+	struct sal_execution run = {
+		.args = x->device_args,
+		.arg_count = x->arg_count,
+		.keep = x->retained,
+		.keep_count = x->retained_count,
+		.outputs = x->device_outputs,
+		.output_count = x->output_count,
+		.done = on_done,
+		.done_ctx = x,
+	};
+	uint64_t start_ns = svc_now_ns();
+	size_t i;
+	int rc;
+
+	for (i = 0; i < x->arg_count; i++)
+		x->device_args[i] = x->args[i]->device;
+	x->start_ns = start_ns;
+	atomic_store(&x->halves, 2);
+	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
+	x->call_ns = svc_now_ns() - start_ns;
+	return rc;
+}
+
+static void call(struct svc_errand *errand)
+{
+	struct svc_execution *x = execution_of(errand);
+	struct sal_err err = { 0 };
+	int rc = SAL_OK;
+
+	if (atomic_load_explicit(&x->state, memory_order_relaxed) == SVC_FETCHING) {
+		rc = svc_fetch(x, &err);
+		if (rc >= 0)
+			svc_execution_move(x, SVC_RUNNING);
+	}
+	if (rc >= 0)
+		rc = execute(x, &err);
+	if (rc < 0) {
+		x->launch_code = err.code;
+		free(x->text);
+		x->text = strndup(err.text, SAL_INLINE_MAX);
+	}
+}
+
+static void settle_outputs(struct svc_execution *x) SVC_LOCKED
+{
+	size_t i;
+
+	for (i = 0; i < x->donated_count; i++)
+		svc_buffer_donate(x->args[x->donated[i]]);
+	for (i = 0; i < x->output_count; i++) {
+		x->outputs[i]->producer = x;
+		svc_buffer_set(x->outputs[i], x->device_outputs[i], x->lane);
+	}
+}
+
+static void settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_execution *x = execution_of(errand);
+	struct svc_session *s = x->session;
+
+	redeem(x);
+	if (x->launch_code) {
+		char *why = x->text;
+
+		x->text = NULL;
+		svc_execution_fail(x, x->launch_code, why);
+		free(why);
+		return;
+	}
+	if (x->call_ns > SLOW_CALL_NS)
+		x->program->shared->is_slow_to_start = true;
+	s->server->worker.makes_way |= x->program->mean_ns > LONG_NS;
+	settle_outputs(x);
+	svc_memory_settle(s);
+	if (svc_execution_half(x))
+		svc_dispatch_push(x);
+}
+
+void svc_launch_init(struct svc_execution *x)
+{
+	x->errand = (struct svc_errand){
+		.begin = begin,
+		.call = call,
+		.settle = settle,
+		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
+			    !x->program->shared->is_slow_to_start,
+	};
+}
