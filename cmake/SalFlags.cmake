@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The language, the warnings and the sanitizers, the same for every target.
+# The language, the warnings, the hardening and the sanitizers, the same for every target.
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -34,6 +34,28 @@ endif()
 
 if(SAL_WERROR)
   add_compile_options(-Werror)
+endif()
+
+# Hardening: an overrun that is found ends the process instead of going on. All addresses are random, all that the
+# linker writes is read-only once the program runs, and no stack can be executed. tests/unit/tools/test_hardening.py
+# looks for each in the products.
+include(CheckCCompilerFlag)
+include(CheckCSourceCompiles)
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES C)
+add_compile_options(-fstack-protector-strong)
+check_c_compiler_flag(-fstack-clash-protection SAL_HAS_STACK_CLASH)
+if(SAL_HAS_STACK_CLASH)
+  add_compile_options(-fstack-clash-protection)
+endif()
+add_link_options("LINKER:-z,relro,-z,now,-z,noexecstack")
+
+# Level 3 where the compiler and the C library know it. Needs an optimizing build; sanitizers check more themselves.
+set(CMAKE_REQUIRED_FLAGS "-O2 -Werror -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3")
+check_c_source_compiles("#include <stdio.h>\nint main(void) { return puts(\"\") < 0; }" SAL_HAS_FORTIFY_3)
+unset(CMAKE_REQUIRED_FLAGS)
+if(NOT SAL_SANITIZE AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+  add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$<IF:$<BOOL:${SAL_HAS_FORTIFY_3}>,3,2>)
 endif()
 
 if(SAL_SANITIZE)

@@ -20,9 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/io.h"
 #include "base/tidy.h"
 #include "compile/frame.h"
@@ -191,10 +191,8 @@ static bool move_streams(struct worker *w)
 
 static void harden(void)
 {
-	struct rlimit none = { 0, 0 };
-
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	(void)setrlimit(RLIMIT_CORE, &none);
+	sal_guard_memory();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which ends us */
 }

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/guard.h"
 #include "base/log.h"
 #include "service/options.h"
 #include "service/service.h"
@@ -65,6 +66,7 @@ int main(int argc, char **argv)
 	code = svc_setup_read(&setup, argc, argv);
 	if (code >= 0)
 		return code;
+	sal_guard_memory();
 	terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (open_log(o->log_path) < 0)
 		return SVC_EXIT_CONFIG;

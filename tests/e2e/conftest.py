@@ -225,6 +225,8 @@ class Daemon:
         self.folder = folder
         self.socket = folder / "salusd.sock"
         self.env = {**env, "SALUS_SOCKET": str(self.socket)}
+        if os.geteuid() != 0:
+            self.env["SALUS_DEBUG_CORE"] = "1"  # else only root can look into its /proc/PID
         command = [BUILD / "bin" / "salusd", "--socket", self.socket, "--plugin", plugin, *options]
         with open(folder / "salusd.log", "ab") as log:
             self.process = subprocess.Popen([str(c) for c in command], env=self.env, cwd=folder,
