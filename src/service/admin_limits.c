@@ -112,8 +112,9 @@ static json_t *limit_memory(const struct svc_server *server)
 static json_t *use_memory(const struct svc_server *server)
 {
 	const struct sal_memory *memory = sal_engine_memory(server->engine);
+	uint64_t used_bytes = memory->persist_bytes + memory->lane_sum_bytes;
 
-	return json_integer((json_int_t)(memory->persist_bytes + memory->lane_sum_bytes));
+	return json_integer((json_int_t)used_bytes);
 }
 
 static json_t *limit_lanes(const struct svc_server *server)

@@ -114,7 +114,7 @@ static const struct row rows[SVC_RESOURCES] = {
 		.noun = "of weight",
 		.help = "weight that a job may ask for or be given",
 		.unit = SVC_UNIT_MILLI,
-		.most = { 1000 * 1000, 0, 0 },
+		.most = { 1000000, 0, 0 },
 	},
 };
 

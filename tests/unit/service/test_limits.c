@@ -245,6 +245,38 @@ static void wrong_books_are_a_bug(void **state)
 	bed_close(b);
 }
 
+enum {
+	ROUNDS = 20000
+};
+
+static void *take_and_give(void *session)
+{
+	struct svc_session *s = session;
+	int i;
+
+	for (i = 0; i < ROUNDS; i++)
+		if (svc_limit_take(s, SVC_BUFFERS, 7, NULL) >= 0)
+			svc_limit_give(s, SVC_BUFFERS, 7);
+	return NULL;
+}
+
+static void threads_keep_the_books_right(void **state)
+{
+	struct svc_limits l = some_limits();
+	struct bed *b = bed_open(&l);
+	pthread_t threads[SESSIONS];
+	int i;
+
+	(void)state;
+	for (i = 0; i < SESSIONS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, take_and_give, &b->sessions[i]),
+				 0);
+	for (i = 0; i < SESSIONS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0);
+	assert_int_equal(in_all(b, SVC_BUFFERS), 0);
+	bed_close(b);
+}
+
 static uint64_t pace(struct bed *b, int i, uint64_t now_ns, uint64_t wanted, uint64_t *wait_ns)
 {
 	return svc_limit_pace(&b->sessions[i], now_ns, wanted, wait_ns);
@@ -385,6 +417,7 @@ int main(void)
 		cmocka_unit_test(sums_do_not_wrap),
 		cmocka_unit_test(a_user_stays_until_the_last_account),
 		cmocka_unit_test(wrong_books_are_a_bug),
+		cmocka_unit_test(threads_keep_the_books_right),
 		cmocka_unit_test(records_are_paced),
 		cmocka_unit_test(users_are_paced_too),
 		cmocka_unit_test(weights_are_bounded),

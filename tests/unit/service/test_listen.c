@@ -97,7 +97,7 @@ static void a_socket_is_made_and_removed(void **state)
 	assert_int_equal(lstat(f->path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 07777, 0600);
-	strcpy(to.sun_path, f->path);
+	(void)snprintf(to.sun_path, sizeof(to.sun_path), "%s", f->path);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
 	assert_int_equal(close(fd), 0);
