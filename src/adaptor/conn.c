@@ -426,8 +426,9 @@ static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
 		if (fd >= 0)
 			(void)close(fd);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
-				   "salus: no shared memory for %llu bytes; salusd has a limit for "
-				   "each job (--arena)",
+				   "salus: no shared memory for %llu bytes more: a limit of salusd "
+				   "is reached (--limit job-arena, user-arena or daemon-arena; "
+				   "`salus limits` shows them)",
 				   (unsigned long long)size);
 	}
 	return adp_arena_add(conn->arena, fd, got.bytes, err);

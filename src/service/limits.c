@@ -46,7 +46,7 @@ static const struct row rows[SVC_RESOURCES] = {
 		.name = "questions",
 		.noun = "unread answers",
 		.help = "questions of `salus ps` and its kind whose answers are not read yet",
-		.most = { 0, 24, 32 },
+		.most = { 0, 96, 128 },
 	},
 	[SVC_BUFFERS] = {
 		.name = "buffers",
