@@ -84,8 +84,9 @@ bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *
 		return false;
 	if (s->place == SAL_OUTSIDE)
 		return !s->rests && (!s->admitted || s->need_open || sal_session_has_work(s));
-	return s->place == SAL_RESIDENT && ((s->need_open && !need_comes_later(e, s)) ||
-					    (!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)));
+	return s->place == SAL_RESIDENT &&
+	       ((s->need_open && !need_comes_later(e, s)) ||
+		(!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)) || sal_is_held_up(s));
 }
 
 void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,

@@ -46,6 +46,8 @@ static bool check_session(const struct sal_engine *e, const struct sal_session *
 		return broken(err, "a session that may run is not ready", s->id);
 	if (s->in_ready && !TAILQ_EMPTY(&s->queue) && !sal_is_ready(e, s))
 		return broken(err, "a session that may not run is ready", s->id);
+	if (sal_is_held_up(s) && s->in_waiting && sal_find_home(e, &e->memory, s) >= 0)
+		return broken(err, "a session stays in a stuck lane without need", s->id);
 	if (s->rests && s->place != SAL_OUTSIDE)
 		return broken(err, "a session rests although it is in", s->id);
 	if (s->in_plan)
@@ -115,6 +117,8 @@ static bool check_lane(const struct sal_engine *e, const struct tally *t, uint32
 		return broken(err, "a lane is open if and only if it has members", i);
 	if (bytes < t->need_bytes[i] || (!lane->running && bytes != t->need_bytes[i]))
 		return broken(err, "a lane is as large as its hungriest member", i);
+	if (lane->stuck && !(lane->running && lane->stuck_at_ns <= e->now_ns))
+		return broken(err, "a lane is stuck before its time", i);
 	if (lane->ready_count != t->ready_in[i])
 		return broken(err, "ready sessions are miscounted", i);
 	if (lane->open && !lane->running && !lane->shifted && !lane->hold_until_ns &&
@@ -127,13 +131,16 @@ static bool check_memory(const struct sal_engine *e, const struct tally *t, stru
 {
 	const struct sal_memory *m = &e->memory;
 	uint64_t lanes = 0;
-	uint32_t i;
+	uint32_t i, stuck = 0;
 
 	for (i = 0; i < SAL_LANES_MAX; i++) {
 		lanes += m->lane_bytes[i];
+		stuck += e->lanes[i].stuck;
 		if (!check_lane(e, t, i, err))
 			return false;
 	}
+	if (stuck != e->stuck_count)
+		return broken(err, "stuck lanes are miscounted", stuck);
 	if (m->persist_bytes != t->held_bytes || m->lane_sum_bytes != lanes)
 		return broken(err, "a sum of bytes is wrong", m->persist_bytes);
 	if (m->persist_bytes > m->capacity_bytes || lanes > m->capacity_bytes - m->persist_bytes)
@@ -175,7 +182,7 @@ bool sal_engine_check(const struct sal_engine *e, struct sal_err *err)
 		return broken(err, "a count of sessions is wrong", t.resident);
 	if (t.evicting && !e->claimant)
 		return broken(err, "somebody is to leave for nobody", t.evicting);
-	if (e->claimant && !t.evicting && !t.copying && !t.running)
+	if (e->claimant && !t.evicting && !t.copying && !sal_makes_progress(e))
 		return broken(err, "somebody is waited for without end", e->claimant->id);
 	if (e->dirty_mask || e->memory_changed)
 		return broken(err, "something was left undone", e->dirty_mask);

@@ -150,6 +150,8 @@ void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 	TAILQ_INIT(&s->queue);
 	if (e->claimant == s)
 		sal_drop_claim(e);
+	if (s->running)
+		sal_watch_lane(e, s->lane);
 	if (s->running || s->place == SAL_PAGING_IN || s->place == SAL_PAGING_OUT)
 		sal_touch(e, s);
 	else
@@ -213,6 +215,8 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 		sal_drop_impossible(e, s);
 	}
 	sal_touch(e, s);
+	if (sal_is_held_up(s)) /* what it wants may fit elsewhere now */
+		e->memory_changed = true;
 	if (more && !s->need_open)
 		sal_emit(e, SAL_ADMIT, s, NULL, 0);
 	sal_settle(e);
@@ -244,6 +248,8 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 	sal_touch(e, s);
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);
+	if (sal_is_held_up(s)) /* what it wants may fit elsewhere now */
+		e->memory_changed = true;
 	sal_settle(e);
 }
 
@@ -267,11 +273,9 @@ static void raise_floor(struct sal_engine *e)
 	e->memory.floor_bytes = floor;
 }
 
-static void account(struct sal_engine *e, struct sal_session *s, uint64_t used_ns)
+static void account(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it,
+		    uint64_t used_ns)
 {
-	const struct sal_iteration *it = s->running;
-
-	s->running = NULL;
 	s->used_ns += used_ns;
 	s->done_iterations++;
 	s->done_ns = e->now_ns;
@@ -289,13 +293,16 @@ static void account(struct sal_engine *e, struct sal_session *s, uint64_t used_n
 void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *s, uint64_t used_ns)
 {
 	struct sal_lane *lane = s->lane;
+	struct sal_iteration *it = s->running;
 
-	SAL_ASSERT(s->running && lane && lane->running == s);
-	sal_begin(e, now_ns, SAL_DONE, s, s->running, used_ns);
+	SAL_ASSERT(it && lane && lane->running == s);
+	sal_begin(e, now_ns, SAL_DONE, s, it, used_ns);
 	lane->running = NULL;
 	lane->last = s;
 	e->running_count--;
-	account(e, s, used_ns);
+	s->running = NULL;
+	account(e, s, it, used_ns);
+	sal_unstick_lane(e, lane);
 	sal_drop_impossible(e, s);
 	if (s->closing)
 		sal_session_release(e, s);
@@ -420,6 +427,7 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct sal_tuning *tuning)
 {
 	struct sal_session *s;
+	uint32_t i;
 
 	e->tuning = *tuning;
 	sal_begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
@@ -427,6 +435,8 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 		sal_drop_claim(e);
 	if (e->policy->tune)
 		e->policy->tune(e->state, tuning);
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		sal_watch_lane(e, &e->lanes[i]);
 	TAILQ_FOREACH(s, &e->sessions, session_link)
 		sal_touch(e, s);
 	e->dirty_mask |= e->memory.open_mask;

@@ -10,6 +10,7 @@
  * After every event, whatever the events were:
  *   - persistent bytes of resident sessions + sizes of lanes <= capacity;
  *   - an idle lane has no session that could run, unless it keeps the turn of one (wake_at is set);
+ *   - no session with work lives in a stuck lane if it could have room elsewhere;
  *   - if nothing runs, copies or keeps a turn, then no session waits for memory it could have.
  *
  * Threads: none. The caller serialises calls. `emit` must not call the engine.
@@ -53,7 +54,8 @@ int sal_engine_open(struct sal_engine *e, uint64_t now_ns, const struct sal_job 
 
 /*
  * The job left. Its queued iterations are dropped. If one runs or a copy is under way, the session's
- * memory is given back when that is reported; the pointer is good until then, and no longer.
+ * memory is given back when that is reported; the pointer is good until then, and no longer. Its lane is
+ * busy until then, and stuck after tuning.stuck_ns.
  */
 void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 

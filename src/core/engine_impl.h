@@ -9,6 +9,7 @@
  *     retry.c    copies that failed
  *     run.c      who may run, whose turn it is
  *     home.c     which lane a session lives in
+ *     stuck.c    lanes whose iteration does not end
  *     order.c    the trees
  *     check.c    the invariants, verified from scratch
  */
@@ -42,6 +43,7 @@ struct sal_engine {
 	struct sal_session_list growing; /* resident and waiting for more */
 	struct sal_session_list resting; /* outside, not let in before their time */
 	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
+	uint32_t stuck_count; /* lanes; each runs one of running_count */
 
 	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */
 	struct sal_session_list evictees; /* to be paged out for it at their boundary */
@@ -103,6 +105,12 @@ void sal_run_lane(struct sal_engine *e, struct sal_lane *lane);
 uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s);
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
 
+/* stuck.c */
+void sal_watch_lane(struct sal_engine *e, struct sal_lane *lane); /* from its start_ns on */
+void sal_unstick_lane(struct sal_engine *e, struct sal_lane *lane); /* its iteration has ended */
+void sal_find_stuck(struct sal_engine *e);
+uint64_t sal_next_stuck(const struct sal_engine *e); /* UINT64_MAX: no alarm is needed */
+
 /* home.c */
 struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct sal_memory *m,
 				       const struct sal_session *s);
@@ -116,6 +124,18 @@ void sal_spread(struct sal_engine *e);
 void sal_gather(struct sal_engine *e);
 uint32_t sal_lane_limit(const struct sal_engine *e);
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
+
+/* Has s work for which its lane will have no turn? */
+static inline bool sal_is_held_up(const struct sal_session *s)
+{
+	return s->lane && s->lane->stuck && !s->running && !TAILQ_EMPTY(&s->queue);
+}
+
+/* Will something end by itself? */
+static inline bool sal_makes_progress(const struct sal_engine *e)
+{
+	return e->running_count > e->stuck_count;
+}
 
 static inline void sal_mark_dirty(struct sal_engine *e, const struct sal_lane *lane)
 {

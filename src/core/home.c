@@ -18,7 +18,7 @@ uint32_t sal_lane_limit(const struct sal_engine *e)
 static bool may_share(const struct sal_engine *e, const struct sal_lane *lane,
 		      const struct sal_session *s)
 {
-	if (lane->draining)
+	if (lane->draining || lane->stuck)
 		return false;
 	return !e->policy->shares || e->policy->shares(e->state, lane, s);
 }
@@ -27,18 +27,21 @@ struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct 
 				       const struct sal_session *s)
 {
 	struct sal_lane_choice choice = { 0 };
-	uint32_t of_kind = 0;
+	uint32_t of_kind = 0, open = 0;
 	uint64_t rest;
 
 	for (rest = m->open_mask; rest; rest &= rest - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(rest);
 
+		if (e->lanes[i].stuck)
+			continue;
+		open++;
 		if (may_share(e, &e->lanes[i], s))
 			choice.allowed |= UINT64_C(1) << i;
 		if (e->lanes[i].kind_count[s->job.kind] > 0)
 			of_kind++;
 	}
-	choice.may_open = (uint32_t)__builtin_popcountll(m->open_mask) < sal_lane_limit(e) &&
+	choice.may_open = open < sal_lane_limit(e) &&
 			  (!e->policy->opens || e->policy->opens(e->state, s, of_kind));
 	return choice;
 }
@@ -73,7 +76,7 @@ int sal_find_home(const struct sal_engine *e, const struct sal_memory *m,
 		return sal_memory_find(m, wants, sal_lane_choice(e, m, s));
 	more.persist_bytes =
 		wants.persist_bytes > s->held_bytes ? wants.persist_bytes - s->held_bytes : 0;
-	if (sal_memory_fits(m, more, s->lane->index))
+	if (!sal_is_held_up(s) && sal_memory_fits(m, more, s->lane->index))
 		return (int)s->lane->index;
 	if (s->running)
 		return -1;
@@ -139,6 +142,8 @@ void sal_leave_lane(struct sal_engine *e, struct sal_session *s)
 	sal_unfile(e, s);
 	sal_lane_leave(lane, s);
 	s->lane = NULL;
+	if (e->stuck_count > 0) /* the policy may let somebody in who is held up elsewhere */
+		e->memory_changed = true;
 	sal_fit_lane(e, lane);
 }
 
@@ -197,11 +202,11 @@ static void mark_draining(struct sal_engine *e)
 		uint32_t larger = 0;
 
 		for (k = 0; k < SAL_LANES_MAX; k++)
-			if (k != i && e->lanes[k].open &&
+			if (k != i && e->lanes[k].open && !e->lanes[k].stuck &&
 			    (e->memory.lane_bytes[k] > e->memory.lane_bytes[i] ||
 			     (e->memory.lane_bytes[k] == e->memory.lane_bytes[i] && k < i)))
 				larger++;
-		e->lanes[i].draining = e->lanes[i].open && larger >= limit;
+		e->lanes[i].draining = e->lanes[i].open && !e->lanes[i].stuck && larger >= limit;
 	}
 }
 
@@ -216,7 +221,7 @@ static bool gather_lane(struct sal_engine *e, struct sal_lane *lane)
 		int index = -1;
 
 		next = RB_NEXT(sal_size_tree, &lane->members, s);
-		if (may_share(e, lane, s))
+		if (lane->stuck || may_share(e, lane, s))
 			continue;
 		if (s->place == SAL_RESIDENT && !s->running) {
 			struct sal_needs needs = { s->held_bytes, s->ephem_bytes };
@@ -274,9 +279,36 @@ static bool any_shifted(const struct sal_engine *e, const struct sal_lane *but)
 }
 
 /*
+ * The highest place for a lane between those that run, which a stuck one may leave scattered. Above every
+ * range of such a gap there is one that runs, or the end of the device.
+ */
+static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, uint64_t span,
+		     uint64_t *out_at)
+{
+	uint64_t rest;
+	bool found = false;
+
+	*out_at = 0;
+	for (rest = e->memory.open_mask | UINT64_C(1) << lane->index; rest; rest &= rest - 1) {
+		const struct sal_lane *other = &e->lanes[__builtin_ctzll(rest)];
+		uint64_t top = other->running ? other->at : 0;
+
+		if (other == lane) /* which stands for the end of the device */
+			top = e->memory.capacity_bytes;
+		if (top < span || !is_free_range(e, lane, top - span, span) ||
+		    (found && top - span <= *out_at))
+			continue;
+		*out_at = top - span;
+		found = true;
+	}
+	return found;
+}
+
+/*
  * Give a lane at its boundary its range: where it belongs; or where it was, if a neighbour that has
  * not moved yet is in the way and nobody waits for this one to move. Otherwise it has to wait for that
- * neighbour's boundary. Each lane that starts anew starts in its place, so the wait is bounded.
+ * neighbour's boundary. Each lane that starts anew starts in its place, so the wait is bounded. A stuck
+ * neighbour has no boundary: then any gap will do.
  */
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane)
 {
@@ -284,12 +316,13 @@ bool sal_place_range(struct sal_engine *e, struct sal_lane *lane)
 	uint64_t home = sal_memory_home(&e->memory, lane->index);
 
 	if (!is_free_range(e, lane, home, span)) {
-		if (lane->span < span || any_shifted(e, lane) ||
-		    !is_free_range(e, lane, lane->at, span)) {
+		if (lane->span >= span && !any_shifted(e, lane) &&
+		    is_free_range(e, lane, lane->at, span)) {
+			home = lane->at;
+		} else if (e->stuck_count == 0 || !find_gap(e, lane, span, &home)) {
 			lane->shifted = true;
 			return false;
 		}
-		home = lane->at;
 	}
 	lane->shifted = false;
 	lane->at = home;

@@ -30,6 +30,10 @@ struct sal_lane {
 	struct sal_session_list express; /* short programs, in order of submission */
 	bool express_served; /* the last one was short: the policy's pick goes first */
 
+	uint64_t start_ns; /* of the iteration that runs */
+	uint64_t stuck_at_ns; /* it has run too long then; UINT64_MAX: never */
+	bool stuck; /* it has run too long: nobody waits for its end (stuck.c) */
+
 	uint64_t at; /* range of the iteration that runs, or of the last one */
 	uint64_t span;
 	bool shifted; /* waits for a neighbour's boundary to get its range */

@@ -31,6 +31,7 @@ struct plan {
 	uint32_t count;
 	struct sal_memory after;
 	struct sal_session *top[SAL_LANES_MAX]; /* largest member not in the plan */
+	uint64_t stuck_mask; /* lanes without a boundary: they stay as they are */
 	uint64_t cost_ns;
 	uint64_t retry_ns; /* somebody could be asked then; 0: nobody */
 	bool barred; /* somebody could not be asked because his page-out failed */
@@ -63,20 +64,29 @@ static void plan_init(const struct sal_engine *e, struct plan *p, struct sal_ses
 	p->after = e->memory;
 	p->after.floor_bytes = e->memory.capacity_bytes;
 	p->cost_ns = copy_ns(e, in->paged_bytes);
+	p->stuck_mask = 0;
 	p->retry_ns = 0;
 	p->barred = false;
 	p->has_hope = false;
 	p->ejected = false;
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(rest);
+		const struct sal_lane *lane = &e->lanes[i];
 
-		p->top[i] = RB_MIN(sal_size_tree, (struct sal_size_tree *)&e->lanes[i].members);
+		p->top[i] = RB_MIN(sal_size_tree, (struct sal_size_tree *)&lane->members);
+		if (lane->stuck) {
+			p->stuck_mask |= UINT64_C(1) << i;
+			if (lane->at < p->after.floor_bytes)
+				p->after.floor_bytes = lane->at;
+		}
 	}
 }
 
 /* Size lane i as the plan would leave it. */
 static void plan_fit_lane(struct plan *p, uint32_t i)
 {
+	if (p->stuck_mask >> i & 1)
+		return;
 	while (p->top[i] && p->top[i]->in_plan)
 		p->top[i] = sal_size_tree_RB_NEXT(p->top[i]);
 	if (!p->top[i])
@@ -129,7 +139,7 @@ static void ask_later(struct plan *p, uint64_t at_ns)
 
 static bool may_ask(const struct sal_engine *e, struct plan *p, const struct sal_session *v)
 {
-	if (v == p->in || v->in_plan || v->evicting || v->closing)
+	if (v == p->in || v->in_plan || v->evicting || v->closing || (v->running && v->lane->stuck))
 		return false;
 	if (v->stay_until_ns <= e->now_ns)
 		return true;
@@ -280,7 +290,8 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 		return true;
 	}
 	plan_discard(&p);
-	if (mode == PLAN_FORCED && p.barred && !p.has_hope && refuse_last(e, SAL_REFUSE_PAGE_OUT))
+	if (mode == PLAN_FORCED && p.barred && !p.has_hope && e->running_count == 0 &&
+	    refuse_last(e, SAL_REFUSE_PAGE_OUT))
 		return true;
 	/* A long search that failed is not repeated at every event. */
 	e->retry_ns = p.retry_ns;
@@ -340,8 +351,8 @@ bool sal_break_deadlock(struct sal_engine *e)
 		return false;
 	if (sal_try_admit(e, in))
 		return true;
-	if (e->tuning.page_bytes_per_s == 0)
-		return refuse_last(e, SAL_REFUSE_NO_PAGING);
+	if (e->tuning.page_bytes_per_s == 0) /* a stuck iteration may end after all */
+		return e->running_count == 0 && refuse_last(e, SAL_REFUSE_NO_PAGING);
 	return try_plan(e, in, PLAN_FORCED, true);
 }
 
@@ -369,7 +380,7 @@ bool sal_claim_has_hope(const struct sal_engine *e)
 	struct plan p;
 	uint64_t rest;
 
-	if (e->running_count == 0)
+	if (!sal_makes_progress(e))
 		return false;
 	plan_init(e, &p, e->claimant, PLAN_FORCED);
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1)

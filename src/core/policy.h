@@ -28,12 +28,16 @@ struct sal_tuning {
 	uint32_t lane_cap; /* most the policy may want; 0: no bound */
 	uint64_t page_bytes_per_s; /* between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must buy this many times the time its copies take */
+	uint32_t pass_bound; /* times a waiting session may be passed over before it blocks */
 	uint64_t anticipate_ns; /* longest a turn is kept for a session between two iterations */
 	uint64_t short_ns; /* iterations expected to be shorter pass without a decision */
 	uint64_t idle_ns; /* a session idle that long gives up its memory to one that waits */
-	uint32_t pass_bound; /* times a waiting session may be passed over before it blocks */
 	uint64_t guess_ns; /* srtf: least a job of unknown length is taken to need */
+	uint64_t stuck_ns; /* others leave a lane whose iteration runs that long; 0: they wait for it */
 };
+
+/* What salusd uses: others go on within a second. The simulator's iterations all end. */
+#define SAL_STUCK_NS UINT64_C(500000000)
 
 struct sal_policy {
 	const char *name;

@@ -15,7 +15,8 @@
 
 static bool may_run(const struct sal_session *s)
 {
-	return s->place == SAL_RESIDENT && !s->paused && !s->closing && !s->evicting && !s->running;
+	return s->place == SAL_RESIDENT && !s->paused && !s->closing && !s->evicting &&
+	       !s->running && !sal_is_held_up(s);
 }
 
 bool sal_is_express(const struct sal_engine *e, const struct sal_session *s)
@@ -101,6 +102,8 @@ static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_sessio
 		e->policy->start(e->state, s);
 	s->running = it;
 	lane->running = s;
+	lane->start_ns = e->now_ns;
+	sal_watch_lane(e, lane);
 	e->running_count++;
 	if (lane->at < e->memory.floor_bytes)
 		e->memory.floor_bytes = lane->at;

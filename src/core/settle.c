@@ -17,9 +17,9 @@ static void run_lanes(struct sal_engine *e)
 }
 
 /* Nothing will happen by itself any more, and somebody with work is waiting. */
-static bool is_stuck(const struct sal_engine *e)
+static bool stands_still(const struct sal_engine *e)
 {
-	return e->waiting_count > 0 && e->running_count == 0 && e->copying_count == 0 &&
+	return e->waiting_count > 0 && !sal_makes_progress(e) && e->copying_count == 0 &&
 	       e->ready_count == 0;
 }
 
@@ -28,6 +28,8 @@ static void ask_to_wake(struct sal_engine *e)
 	uint64_t wake = sal_next_rest_end(e);
 	uint64_t rest;
 
+	if (sal_next_stuck(e) < wake)
+		wake = sal_next_stuck(e);
 	if (e->retry_ns && e->retry_ns < wake)
 		wake = e->retry_ns;
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
@@ -47,6 +49,7 @@ static void ask_to_wake(struct sal_engine *e)
 void sal_settle(struct sal_engine *e)
 {
 	sal_end_rests(e);
+	sal_find_stuck(e);
 	do {
 		if (e->lanes_over)
 			sal_gather(e);
@@ -57,7 +60,7 @@ void sal_settle(struct sal_engine *e)
 		if (e->waiting_count > 0) /* turns that are kept too long may keep others out */
 			e->dirty_mask |= e->memory.open_mask;
 		run_lanes(e);
-	} while (e->memory_changed || (is_stuck(e) && sal_break_deadlock(e)));
+	} while (e->memory_changed || (stands_still(e) && sal_break_deadlock(e)));
 	e->lanes_freed = false;
 	ask_to_wake(e);
 }

@@ -6,16 +6,22 @@
 
 #include "sim/recording_impl.h"
 
-#define FIELD(type, field)                                                                 \
-	{                                                                                  \
-#field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field) \
+#define FIELD(type, field)                                                                        \
+	{                                                                                         \
+#field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), false \
+	}
+
+/* Not in the oldest recordings, which read as 0. */
+#define LATER(type, field)                                                                       \
+	{                                                                                        \
+#field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), true \
 	}
 
 const struct sim_field sim_record_fields[] = {
 	FIELD(sal_record, now_ns),	FIELD(sal_record, session),
 	FIELD(sal_record, iteration),	FIELD(sal_record, persist_bytes),
 	FIELD(sal_record, ephem_bytes), FIELD(sal_record, grow_bytes),
-	FIELD(sal_record, value),	{ NULL, 0, 0 },
+	FIELD(sal_record, value),	{ NULL, 0, 0, false },
 };
 
 const struct sim_field sim_tuning_fields[] = {
@@ -28,21 +34,20 @@ const struct sim_field sim_tuning_fields[] = {
 	FIELD(sal_tuning, idle_ns),
 	FIELD(sal_tuning, pass_bound),
 	FIELD(sal_tuning, guess_ns),
-	{ NULL, 0, 0 },
+	LATER(sal_tuning, stuck_ns),
+	{ NULL, 0, 0, false },
 };
 
 const struct sim_field sim_job_fields[] = {
-	FIELD(sal_trace_job, kind),
-	FIELD(sal_trace_job, weight_milli),
-	FIELD(sal_trace_job, priority),
-	FIELD(sal_trace_job, limit_bytes),
-	{ NULL, 0, 0 },
+	FIELD(sal_trace_job, kind),	FIELD(sal_trace_job, weight_milli),
+	FIELD(sal_trace_job, priority), FIELD(sal_trace_job, limit_bytes),
+	{ NULL, 0, 0, false },
 };
 
 const struct sim_field sim_span_fields[] = {
 	FIELD(sal_trace_span, start_ns),
 	FIELD(sal_trace_span, end_ns),
-	{ NULL, 0, 0 },
+	{ NULL, 0, 0, false },
 };
 
 /* Whoever adds a field there must add it here: a recording without it could not be repeated. */

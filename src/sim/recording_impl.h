@@ -17,13 +17,14 @@
 #include "sim/sim.h"
 
 #define SIM_RECORDING_VERSION 2
-#define SIM_RECORDING_OLDEST 1 /* knows nothing of copies that failed */
+#define SIM_RECORDING_OLDEST 1 /* knows nothing of copies that failed, nor of stuck lanes */
 
 /* A number in a struct, by the name it has in JSON. */
 struct sim_field {
 	const char *name;
 	size_t offset;
 	size_t size; /* 1, 4 or 8 bytes */
+	bool later; /* not in the oldest recordings: 0 if it is missing */
 };
 
 /* All of struct sal_record but what, lane and reason; of struct sal_tuning; of struct sal_trace_job

@@ -33,12 +33,15 @@ static bool get_number(const json_t *value, uint64_t *out)
 
 static bool get_fields(const json_t *object, const struct sim_field *f, void *to)
 {
-	uint64_t value;
+	for (; f->name; f++) {
+		const json_t *number = json_object_get(object, f->name);
+		uint64_t value = 0;
 
-	for (; f->name; f++)
-		if (!get_number(json_object_get(object, f->name), &value) ||
-		    !sim_field_set(f, to, value))
+		if ((number || !f->later) && !get_number(number, &value))
 			return false;
+		if (!sim_field_set(f, to, value))
+			return false;
+	}
 	return true;
 }
 

@@ -7,6 +7,7 @@
  * comes, whatever was granted or is copied ends in random order, time passes only by wake_at, and
  * every session must get to its end. A seed is run twice and must give the same records. Of some, what
  * was recorded is put to a fresh engine, which must decide the same. In half of the worlds copies fail.
+ * In half of them lanes get stuck, and some iterations end only when nothing else can.
  *
  * SAL_SEED=n runs that seed only, SAL_SEEDS=n that many; SAL_TRACE=1 prints all records.
  */
@@ -71,6 +72,7 @@ struct client {
 	uint32_t out_failures, in_failures; /* in a row */
 	uint64_t out_failed_ns, in_failed_ns; /* the last ones */
 	bool closing, paused;
+	bool endless; /* its iteration ends when nothing else does */
 	bool gave_up; /* was told that it cannot go on without paging: it closes */
 	bool asking; /* asked by need() for asked_bytes, and has no answer */
 	uint64_t asked_bytes;
@@ -98,7 +100,7 @@ struct world {
 	uint32_t fail_percent; /* of copies */
 	struct client *lane_user[SAL_LANES_MAX];
 	uint64_t hash;
-	uint32_t running, copying;
+	uint32_t running, copying, endless;
 	bool trace, draining, lazy_close;
 	bool recorded;
 	struct recorder recorder;
@@ -136,6 +138,8 @@ static void on_grant(struct world *w, const struct sal_record *r, struct client 
 	c->queued--;
 	w->lane_user[r->lane] = c;
 	w->running++;
+	c->endless = w->tuning.stuck_ns && w->endless < 3 && rng_chance(&w->rng, 2);
+	w->endless += c->endless;
 }
 
 static void on_copy(struct world *w, const struct sal_record *r, struct client *c, enum copying way)
@@ -302,6 +306,8 @@ static struct sal_tuning random_tuning(struct world *w)
 	t.idle_ns = rng_skewed(&w->rng, S);
 	t.pass_bound = (uint32_t)rng_skewed(&w->rng, 64);
 	t.guess_ns = rng_skewed(&w->rng, 600 * S);
+	if (rng_chance(&w->rng, 50))
+		t.stuck_ns = rng_skewed(&w->rng, S) + 1;
 	return t;
 }
 
@@ -441,6 +447,8 @@ static void do_done(struct world *w, struct client *c)
 
 	if (rng_chance(&w->rng, 50))
 		w->now_ns += used_ns;
+	w->endless -= c->endless;
+	c->endless = false;
 	c->slot_used[c->running - c->slots] = false;
 	c->running = NULL;
 	w->lane_user[c->lane] = NULL;
@@ -527,16 +535,16 @@ static void do_tuning(struct world *w)
 
 /* --- a random phase ---------------------------------------------------------------------------------- */
 
-/* One of those that run or are copied, each as likely as the next; NULL if there are none. */
+/* One of those that run, but not for ever, or are copied, each as likely as the next; NULL: none. */
 static struct client *pick_under_way(struct world *w)
 {
-	uint32_t n = w->running + w->copying;
+	uint32_t n = w->running - w->endless + w->copying;
 	uint32_t skip = n ? (uint32_t)rng_below(&w->rng, n) : 0;
 
 	for (uint32_t i = 0; i < w->crowd && n; i++) {
 		struct client *c = &w->clients[i];
 
-		if ((c->running || c->copying) && skip-- == 0)
+		if (((c->running && !c->endless) || c->copying) && skip-- == 0)
 			return c;
 	}
 	return NULL;
@@ -637,6 +645,18 @@ static bool close_finished(struct world *w)
 	return false;
 }
 
+/* Nothing else can happen: all others have got as far as memory allows. */
+static bool end_endless(struct world *w)
+{
+	for (uint32_t i = 0; i < w->crowd; i++) {
+		if (w->clients[i].endless) {
+			do_done(w, &w->clients[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
 static void drain(struct world *w)
 {
 	uint32_t steps = 0;
@@ -649,6 +669,8 @@ static void drain(struct world *w)
 		if (w->wake_ns && w->wake_ns <= w->now_ns) {
 			tick(w);
 		} else if (!end_something(w)) {
+			if (!w->wake_ns && end_endless(w))
+				continue;
 			require(w, w->wake_ns != 0, "sessions wait for ever",
 				live_clients(w, true));
 			w->now_ns = w->wake_ns;
@@ -740,7 +762,8 @@ static void require_enough(const struct totals *t, uint64_t seeds)
 	assert_true(t->reasons[SAL_REFUSE_CAPACITY] >= seeds / 2);
 	assert_true(t->reasons[SAL_REFUSE_LIMIT] >= seeds / 2);
 	assert_true(t->reasons[SAL_REFUSE_NO_PAGING] > 0);
-	assert_true(t->reasons[SAL_REFUSE_PAGE_OUT] > 0);
+	if (seeds >= 4000) /* a rare coincidence */
+		assert_true(t->reasons[SAL_REFUSE_PAGE_OUT] > 0);
 	assert_true(t->reasons[SAL_REFUSE_PAGE_IN] > 0);
 	assert_int_equal(t->count[SAL_EJECT], 0);
 }
