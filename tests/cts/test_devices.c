@@ -2,7 +2,7 @@
 /*
  * Every device through one suite: what device/device.h promises must hold for all of them.
  *
- * A subject is a device with a way to write the few programs that the suite needs. All work on vectors of
+ * A subject is a device, the fake one in several moods, with a way to write the few programs that the suite needs. All work on vectors of
  * four floats, but for those that fail.
  */
 #include "device/device.h"
@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@
 #define LAST_TYPE 29 /* PJRT_Buffer_Type_F4E2M1FN */
 
 enum program_kind {
-	ADD, /* (a, b) -> a + b */
+	ADD, /* (a, b) -> a + b, cheap enough to run inside execute */
+	COSTLY, /* the same, with a detour that takes a while */
 	DONATE, /* the same, in the place of a */
 	TWO, /* (a, b) -> b, a */
 	FAILING, /* () -> something whose computation fails */
@@ -38,10 +40,13 @@ enum program_kind {
 };
 
 struct subject {
+	const char *name;
 	const struct sal_device_ops *ops;
 	struct sal_device_config config;
 	const char *(*program)(enum program_kind kind);
 	struct sal_text options;
+	bool runs_inside; /* all its iterations end inside execute */
+	bool chains; /* declares that execute may be called from within done */
 };
 
 static struct sal_text text_of(const char *text)
@@ -56,6 +61,8 @@ static const char *fake_program(enum program_kind kind)
 	switch (kind) {
 	case ADD:
 		return "fake 1\nname add\noutput f32 4 = add 0 1\n";
+	case COSTLY:
+		return "fake 1\nname costly\noutput f32 4 = add 0 1\ntime 100000\n";
 	case DONATE:
 		return "fake 1\nname donate\noutput f32 4 = add 0 1\ndonate 0 0\n";
 	case TWO:
@@ -99,6 +106,18 @@ static const char *pjrt_program(enum program_kind kind)
 		return "module @add { func.func public @main(%a: " VECTOR ", %b: " VECTOR
 		       ") -> " VECTOR " { %0 = stablehlo.add %a, %b : " VECTOR
 		       " return %0 : " VECTOR " } }";
+	case COSTLY:
+		return "module @costly { func.func public @main(%a: " VECTOR ", %b: " VECTOR
+		       ") -> " VECTOR " { %r = stablehlo.broadcast_in_dim %a, dims = [0] : (" VECTOR
+		       ") -> tensor<4x4096xf32> %t = stablehlo.transpose %r, dims = [1, 0] : "
+		       "(tensor<4x4096xf32>) -> tensor<4096x4xf32> %d = stablehlo.dot %r, %t : "
+		       "(tensor<4x4096xf32>, tensor<4096x4xf32>) -> tensor<4x4xf32> "
+		       "%s = stablehlo.slice %d [0:1, 0:4] : (tensor<4x4xf32>) -> tensor<1x4xf32> "
+		       "%v = stablehlo.reshape %s : (tensor<1x4xf32>) -> " VECTOR
+		       " %z = stablehlo.constant dense<0.0> : " VECTOR
+		       " %q = stablehlo.multiply %v, %z : " VECTOR
+		       " %x = stablehlo.add %a, %b : " VECTOR " %y = stablehlo.add %x, %q : " VECTOR
+		       " return %y : " VECTOR " } }";
 	case DONATE:
 		return "module @donate { func.func public @main(%a: " VECTOR
 		       " {tf.aliasing_output = 0 : i32}, %b: " VECTOR ") -> " VECTOR
@@ -146,7 +165,7 @@ static void note(void *ctx, int code, const char *message)
 	pthread_mutex_lock(&o->lock);
 	o->count++;
 	o->code = code;
-	snprintf(o->text, sizeof(o->text), "%s", message);
+	snprintf(o->text, sizeof(o->text), "%.255s", message);
 	pthread_cond_signal(&o->told);
 	pthread_mutex_unlock(&o->lock);
 }
@@ -1087,7 +1106,220 @@ static void streams_run_side_by_side(void **state)
 	t->ops->free_compiled(c);
 }
 
-/* --- the two --- */
+/* --- what done may do --- */
+
+#define LINKS 1000
+
+enum phase {
+	IN_EXECUTE, /* a call is under way; its done has not been called */
+	RETURNED, /* it has returned first: done goes on */
+	ENDED, /* done was called first: whoever called execute goes on */
+};
+
+/* Iterations, each with the output of the one before. */
+struct chain {
+	struct bench *bench;
+	struct sal_loaded *program;
+	struct sal_buffer *args[2];
+	struct sal_buffer *out;
+	unsigned int left;
+	_Atomic enum phase phase;
+	atomic_uint depth, deepest, inside; /* of calls of done; how many were inside execute */
+	struct outcome end;
+};
+
+static void chain_init(struct chain *c, struct bench *t, enum program_kind kind)
+{
+	*c = (struct chain){ .bench = t, .program = load(t, kind), .left = LINKS };
+	c->args[0] = put(t, t->stream, 0);
+	c->args[1] = put(t, t->stream, 1);
+	outcome_init(&c->end);
+}
+
+static void chain_fini(struct chain *c)
+{
+	const struct sal_device_ops *ops = c->bench->ops;
+
+	ops->free_buffer(c->args[0]);
+	ops->free_buffer(c->args[1]);
+	ops->unload(c->program);
+}
+
+/* Whether the chain added LINKS times. */
+static void chain_expect(struct chain *c)
+{
+	float data[LANES] = { 0 };
+
+	assert_int_equal(get(c->bench, c->args[0], data, sizeof(data)), SAL_OK);
+	for (int i = 0; i < LANES; i++)
+		assert_true(data[i] == (float)i + LINKS * (float)(1 + i));
+}
+
+/* The output takes the place of its argument; false: that was the last. */
+static bool chain_advance(struct chain *c)
+{
+	c->bench->ops->free_buffer(c->args[0]);
+	c->args[0] = c->out;
+	return --c->left > 0;
+}
+
+static void start_links(struct chain *c);
+
+/* Executes again, unless that would be inside execute: then whoever is in there does. */
+static void on_link(void *ctx, int code, const char *message)
+{
+	struct chain *c = ctx;
+	unsigned int depth = atomic_fetch_add(&c->depth, 1) + 1;
+
+	if (depth > atomic_load(&c->deepest))
+		atomic_store(&c->deepest, depth);
+	if (code != SAL_OK) {
+		note(&c->end, code, message);
+	} else if (atomic_exchange(&c->phase, ENDED) == RETURNED) {
+		if (chain_advance(c))
+			start_links(c);
+		else
+			note(&c->end, SAL_OK, "");
+	} else {
+		atomic_fetch_add(&c->inside, 1);
+	}
+	atomic_fetch_sub(&c->depth, 1);
+}
+
+/* A loop, not a recursion: an iteration that ends inside the call is followed by the next round. */
+static void start_links(struct chain *c)
+{
+	struct sal_execution x = {
+		.args = c->args,
+		.arg_count = 2,
+		.outputs = &c->out,
+		.output_count = 1,
+		.done = on_link,
+		.done_ctx = c,
+	};
+	struct sal_err err = { 0 };
+
+	do {
+		atomic_store(&c->phase, IN_EXECUTE);
+		if (c->bench->ops->execute(c->program, &x, &err) < 0) {
+			note(&c->end, (int)err.code, err.text);
+			return;
+		}
+		if (atomic_exchange(&c->phase, RETURNED) != ENDED)
+			return;
+	} while (chain_advance(c));
+	note(&c->end, SAL_OK, "");
+}
+
+/* What a device declares, it does: a thousand iterations, each started by the done of the one before. */
+static void iterations_chain_from_within_done(void **state)
+{
+	static const enum program_kind kinds[] = { ADD, COSTLY };
+	struct bench *t = *state;
+	struct chain c;
+
+	assert_int_equal(t->ops->can_execute_in_done(t->device), t->subject->chains);
+	if (!t->subject->chains)
+		return; /* the test above is all that is promised */
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		chain_init(&c, t, kinds[i]);
+		start_links(&c);
+		if (wait_for(&c.end, 1) != SAL_OK)
+			fail_msg("%u links left: %s", c.left, c.end.text);
+		chain_expect(&c);
+		/* On any one thread: within execute, within done. */
+		assert_in_range(atomic_load(&c.deepest), 1, 2);
+		if (t->subject->runs_inside)
+			assert_int_equal(atomic_load(&c.inside), LINKS);
+		chain_fini(&c);
+	}
+}
+
+/* What all devices do: done only wakes somebody, who starts the next one. */
+static void iterations_chain_by_waking(void **state)
+{
+	struct bench *t = *state;
+	struct sal_execution x;
+	struct outcome done;
+	struct chain c;
+
+	chain_init(&c, t, ADD);
+	x = pair(c.args, &c.out, 1, &done);
+	for (unsigned int i = 1; i <= LINKS; i++) {
+		fine(t, t->ops->execute(c.program, &x, &t->err));
+		assert_int_equal(wait_for(&done, i), SAL_OK);
+		(void)chain_advance(&c);
+	}
+	assert_int_equal(told(&done), LINKS);
+	chain_expect(&c);
+	chain_fini(&c);
+}
+
+/* Somebody else uses the device while a done function is being called. */
+struct other {
+	struct bench *bench;
+	struct sal_loaded *program;
+	struct sal_buffer *args[2];
+	struct sal_buffer *out;
+	struct outcome wanted, finished, done;
+	int rc;
+};
+
+static void *use_device(void *arg)
+{
+	struct other *o = arg;
+	struct bench *t = o->bench;
+	struct sal_buffer *b = NULL, *copy = NULL;
+	struct sal_execution x = pair(o->args, &o->out, 1, &o->done);
+	const float data[LANES] = { 0 };
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+
+	(void)wait_for(&o->wanted, 1);
+	o->rc = t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, NULL);
+	if (o->rc >= 0)
+		o->rc = t->ops->copy(b, &copy, NULL);
+	if (o->rc >= 0)
+		o->rc = t->ops->execute(o->program, &x, NULL);
+	t->ops->free_buffer(copy);
+	t->ops->free_buffer(b);
+	note(&o->finished, SAL_OK, "");
+	return NULL;
+}
+
+/* It blocks, which no done function may: only so can be seen that the device holds nothing meanwhile. */
+static void let_other_finish(void *ctx, int code, const char *message)
+{
+	struct other *o = ctx;
+
+	note(&o->wanted, code, message);
+	(void)wait_for(&o->finished, 1);
+}
+
+static void done_holds_no_lock(void **state)
+{
+	struct bench *t = *state;
+	struct other o = { .bench = t, .program = load(t, ADD) };
+	pthread_t thread;
+
+	o.args[0] = put(t, t->stream, 0);
+	o.args[1] = put(t, t->stream, 1);
+	outcome_init(&o.wanted);
+	outcome_init(&o.finished);
+	assert_int_equal(pthread_create(&thread, NULL, use_device, &o), 0);
+	fine(t, t->ops->when_ready(o.args[0], let_other_finish, &o, &t->err));
+	pthread_join(thread, NULL);
+	assert_int_equal(told(&o.finished), 1);
+	assert_int_equal(o.rc, SAL_OK);
+	assert_int_equal(wait_for(&o.done, 1), SAL_OK);
+	expect(t, o.out, 0.5F, 2);
+	t->ops->free_buffer(o.out);
+	t->ops->free_buffer(o.args[0]);
+	t->ops->free_buffer(o.args[1]);
+	t->ops->unload(o.program);
+}
+
+/* --- all of them --- */
 
 #define ON_BENCH(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
 
@@ -1125,12 +1357,15 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(errors_spread),
 		ON_BENCH(wrong_iterations_are_refused),
 		ON_BENCH(streams_run_side_by_side),
+		ON_BENCH(iterations_chain_by_waking),
+		ON_BENCH(iterations_chain_from_within_done),
+		ON_BENCH(done_holds_no_lock),
 	};
 
 	for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
 		tests[i].initial_state = (void *)subject;
-	return _cmocka_run_group_tests(subject->ops->name, tests, sizeof(tests) / sizeof(tests[0]),
-				       NULL, NULL);
+	return _cmocka_run_group_tests(subject->name, tests, sizeof(tests) / sizeof(tests[0]), NULL,
+				       NULL);
 }
 
 /* --- sanitizers and a plugin that was built without them --- */
@@ -1173,19 +1408,36 @@ static bool can_watch_plugins(void)
 
 int main(void)
 {
-	const struct subject fake = {
-		.ops = &sal_device_fake,
-		.config = { .memory_bytes = 1 << 24 },
-		.program = fake_program,
-	};
+	static const struct {
+		const char *path;
+		bool runs_inside, chains;
+	} fakes[] = { { "fake", false, false },
+		      { "fake:chained", false, true },
+		      { "fake:inline", true, false },
+		      { "fake:inline,chained", true, true },
+		      { "fake:strict", false, false } };
 	const struct subject pjrt = {
+		.name = "pjrt",
 		.ops = &sal_device_pjrt,
 		.config = { .plugin_path = SAL_PJRT_PLUGIN },
 		.program = pjrt_program,
 		.options = { compile_options, sizeof(compile_options) },
+		.chains = true, /* XLA:CPU */
 	};
-	int failed = run_suite(&fake);
+	int failed = 0;
 
+	for (size_t i = 0; i < sizeof(fakes) / sizeof(fakes[0]); i++) {
+		const struct subject fake = {
+			.name = fakes[i].path,
+			.ops = &sal_device_fake,
+			.config = { .plugin_path = fakes[i].path, .memory_bytes = 1 << 24 },
+			.program = fake_program,
+			.runs_inside = fakes[i].runs_inside,
+			.chains = fakes[i].chains,
+		};
+
+		failed += run_suite(&fake);
+	}
 	if (access(SAL_PJRT_PLUGIN, R_OK) < 0) {
 		print_message("SKIPPED: pjrt: there is no %s\n", SAL_PJRT_PLUGIN);
 		return failed;
