@@ -60,6 +60,27 @@ def test_json_has_the_promised_keys(tmp_path):
     assert (fifo["refused"], fifo["page_outs"], fifo["switches"]) == (0, 0, 1)
 
 
+def test_switching_costs_what_is_asked_for(tmp_path):
+    """Device time is lost whenever a lane goes from one job to another, and only then."""
+    trace = "job,submit_s,iterations,iter_ms\na,0,10,5\nb,0,10,5\n"
+    (free,) = report(tmp_path, trace, "--json", policy="rr")
+    assert free["switches"] == 19
+    assert free["makespan_s"] == pytest.approx(0.1, abs=1e-9)
+    (dear,) = report(tmp_path, trace, "--json", "--switch", "1ms", policy="rr")
+    assert dear["switches"] == 19
+    assert dear["makespan_s"] == pytest.approx(0.119, abs=1e-9)
+    (once,) = report(tmp_path, trace, "--json", "--switch", "1ms", policy="fifo")
+    assert once["switches"] == 1
+    assert once["makespan_s"] == pytest.approx(0.101, abs=1e-9)
+    # The first job of a lane replaces nobody, and one that runs alone never switches.
+    for more in ([], ["--switch", "1s"]):
+        (alone,) = report(tmp_path, trace.rsplit("b,", 1)[0], "--json", *more, policy="rr")
+        assert (alone["switches"], alone["makespan_s"]) == (0, pytest.approx(0.05, abs=1e-9))
+    # A lane for each: nobody takes over from anybody.
+    (apart,) = report(tmp_path, trace, "--json", "--switch", "1ms", "--lanes", "2", policy="rr")
+    assert apart["switches"] == 0
+
+
 def test_text_has_a_row_for_each_policy_and_job(tmp_path):
     run = simulate(tmp_path, GOOD, "--jobs", policy="fifo,fair")
     assert run.returncode == 0

@@ -2,15 +2,16 @@
 /*
  * mix - inference beside training.
  *
- * Inference gets lanes of its own, so that a request never waits for a training iteration; among
- * inference sessions of one lane the request that came first goes first. Training shares one lane by
- * shortest remaining time, and makes room for inference.
+ * Inference gets lanes of its own, so that a request never waits for a training iteration; if the number of
+ * lanes is limited, one is left to training. Among inference sessions of one lane the request that came
+ * first goes first. Training shares one lane by shortest remaining time, and makes room for inference.
  */
 #include "core/lane.h"
 #include "core/policy/srtf.h"
 
 struct mix_state {
 	uint64_t guess_ns;
+	uint32_t lanes; /* most there may be; 0: no limit */
 };
 
 static struct sal_rank mix_rank(const void *state, const struct sal_session *s)
@@ -25,7 +26,10 @@ static struct sal_rank mix_rank(const void *state, const struct sal_session *s)
 
 static void mix_tune(void *state, const struct sal_tuning *tuning)
 {
-	((struct mix_state *)state)->guess_ns = tuning->guess_ns;
+	struct mix_state *mix = state;
+
+	mix->guess_ns = tuning->guess_ns;
+	mix->lanes = tuning->lanes ? tuning->lanes : tuning->lane_cap;
 }
 
 static bool mix_prefers(const void *state, const struct sal_session *in,
@@ -49,8 +53,10 @@ static bool mix_shares(const void *state, const struct sal_lane *lane, const str
 
 static bool mix_opens(const void *state, const struct sal_session *s, uint32_t open)
 {
-	(void)state;
-	return s->job.kind == SAL_INFERENCE || open == 0;
+	const struct mix_state *mix = state;
+
+	return open == 0 ||
+	       (s->job.kind == SAL_INFERENCE && (!mix->lanes || open + 1 < mix->lanes));
 }
 
 const struct sal_policy sal_policy_mix = {

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* held: what a session holds. It asks for more, gives back, and keeps reserved what it was seen to need. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/driver.h"
+
+static struct drv d;
+
+static int stop(void **state)
+{
+	(void)state;
+	drv_stop(&d);
+	return 0;
+}
+
+/* A device of 1000 bytes; idle sessions may be asked to go at once. */
+static void start(const struct sal_policy *policy, uint64_t rate)
+{
+	struct sal_tuning t = drv_plain_tuning();
+
+	t.idle_ns = 0;
+	t.page_bytes_per_s = rate;
+	drv_start(&d, 1000, policy, &t);
+}
+
+/* a is outside with 600 bytes and 100 of scratch; nobody else is there. */
+static struct drv_job *paged_out(void)
+{
+	struct drv_job *a, *b;
+
+	start(&sal_policy_fair, GIB);
+	a = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 600, 100);
+	drv_done(&d, a, MS);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	drv_copied(&d, a);
+	drv_done(&d, b, MS);
+	drv_close(&d, b);
+	assert_int_equal(a->s->place, SAL_OUTSIDE);
+	assert_int_equal(a->s->paged_bytes, 600);
+	drv_mark(&d);
+	return a;
+}
+
+/* --- a session that is outside -------------------------------------------------------------------------- */
+
+/* It has that many bytes already, in host memory: nothing to copy, nothing to answer. */
+static void test_paged_out_asks_for_what_it_has(void **state)
+{
+	struct drv_job *a = paged_out();
+
+	(void)state;
+	drv_need(&d, a, 600);
+	assert_false(a->s->need_open);
+	assert_int_equal(a->s->place, SAL_OUTSIDE);
+	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL) + drv_said(&d, SAL_ADMIT, NULL), 0);
+	assert_int_equal(sal_engine_waiting_count(d.engine), 0);
+	assert_int_equal(drv_free(&d), 1000);
+	/* One byte more brings it in, and is answered when it is there. */
+	drv_need(&d, a, 601);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 0);
+	drv_copied(&d, a);
+	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 601);
+	assert_int_equal(a->s->held_bytes, 601);
+}
+
+static void test_paged_out_iteration_of_what_it_has(void **state)
+{
+	struct drv_job *a = paged_out();
+
+	(void)state;
+	drv_submit(&d, a, 600, 100);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->persist_bytes, 600);
+	drv_copied(&d, a);
+	assert_true(drv_runs(a));
+	assert_int_equal(drv_free(&d), 300);
+}
+
+/* What it frees while it is outside is not brought back. */
+static void test_paged_out_frees_some(void **state)
+{
+	struct drv_job *a = paged_out();
+
+	(void)state;
+	drv_need(&d, a, 200);
+	assert_int_equal(a->s->paged_bytes, 200);
+	drv_submit(&d, a, 200, 100);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 200);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->persist_bytes, 200);
+}
+
+/* With nothing left there is nothing to copy. */
+static void test_paged_out_frees_all(void **state)
+{
+	struct drv_job *a = paged_out();
+
+	(void)state;
+	drv_need(&d, a, 0);
+	drv_submit(&d, a, 50, 100);
+	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL), 0);
+	assert_true(drv_runs(a));
+	assert_int_equal(a->s->held_bytes, 50);
+}
+
+/* --- giving back ----------------------------------------------------------------------------------------- */
+
+/* What a session frees is there for the next one at once. */
+static void test_freed_bytes_let_another_in(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	drv_need(&d, a, 700);
+	b = drv_open(&d, 400, 100);
+	drv_submit(&d, b, 400, 100);
+	assert_false(drv_is_in(b));
+	drv_need(&d, a, 501); /* one byte short */
+	assert_int_equal(a->s->held_bytes, 501);
+	assert_false(drv_is_in(b));
+	drv_need(&d, a, 500);
+	assert_int_equal(a->s->held_bytes, 500);
+	assert_true(drv_runs(b));
+	assert_int_equal(drv_free(&d), 0);
+}
+
+/* And for one that is in and wants more. */
+static void test_freed_bytes_let_another_grow(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	drv_need(&d, a, 700);
+	drv_need(&d, b, 200);
+	drv_need(&d, b, 600);
+	drv_mark(&d);
+	drv_need(&d, a, 400);
+	assert_int_equal(drv_last(&d, SAL_ADMIT, b)->persist_bytes, 600);
+	assert_int_equal(drv_free(&d), 0);
+}
+
+/* Not what a running iteration holds, nor what was declared. */
+static void test_what_is_in_use_is_not_given_back(void **state)
+{
+	struct sal_job job = { .declared = { 100, 0 } };
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open_job(&d, &job);
+	drv_submit(&d, a, 500, 50);
+	drv_need(&d, a, 20);
+	assert_int_equal(a->s->held_bytes, 500);
+	drv_done(&d, a, MS);
+	drv_need(&d, a, 300);
+	assert_int_equal(a->s->held_bytes, 300);
+	drv_need(&d, a, 20);
+	assert_int_equal(a->s->held_bytes, 100);
+	job.declared.persist_bytes = 0;
+	drv_declare(&d, a, &job);
+	drv_need(&d, a, 20);
+	assert_int_equal(a->s->held_bytes, 20);
+}
+
+/* --- scratch ---------------------------------------------------------------------------------------------- */
+
+/* The largest scratch seen stays reserved for the next iterations, also if they need less. */
+static void test_scratch_seen_before_is_reserved(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 100, 400);
+	drv_done(&d, a, MS);
+	drv_submit(&d, a, 200, 50); /* it grows, and is admitted anew */
+	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->ephem_bytes, 400);
+	assert_int_equal(drv_free(&d), 400);
+	drv_done(&d, a, MS);
+	/* So the lane is not given away under it. */
+	b = drv_open(&d, 450, 0);
+	assert_false(drv_is_in(b));
+	drv_submit(&d, a, 200, 400);
+	assert_true(drv_runs(a));
+}
+
+/* Also for one that comes back from host memory. */
+static void test_scratch_is_reserved_after_paging(void **state)
+{
+	struct drv_job *a = paged_out();
+
+	(void)state;
+	drv_submit(&d, a, 600, 10);
+	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->ephem_bytes, 100);
+	drv_copied(&d, a);
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->ephem_bytes, 10);
+	assert_int_equal(a->s->ephem_bytes, 100);
+	assert_int_equal(drv_free(&d), 300);
+}
+
+/* It is a hint: what leaves no room for the real needs does not count. */
+static void test_scratch_seen_before_is_a_hint(void **state)
+{
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 100, 800);
+	drv_done(&d, a, MS);
+	drv_submit(&d, a, 700, 50);
+	assert_true(drv_runs(a));
+	assert_int_equal(a->s->ephem_bytes, 50);
+}
+
+#define T(f) cmocka_unit_test_teardown(f, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_paged_out_asks_for_what_it_has),
+		T(test_paged_out_iteration_of_what_it_has),
+		T(test_paged_out_frees_some),
+		T(test_paged_out_frees_all),
+		T(test_freed_bytes_let_another_in),
+		T(test_freed_bytes_let_another_grow),
+		T(test_what_is_in_use_is_not_given_back),
+		T(test_scratch_seen_before_is_reserved),
+		T(test_scratch_is_reserved_after_paging),
+		T(test_scratch_seen_before_is_a_hint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
