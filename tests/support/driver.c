@@ -329,11 +329,16 @@ void drv_tick(struct drv *d)
 void drv_pass(struct drv *d, uint64_t ns)
 {
 	uint64_t until = d->now_ns + ns;
+	uint32_t in_vain = 0;
 
 	while (d->wake_ns && d->wake_ns <= until) {
-		if (d->wake_ns > d->now_ns)
+		if (d->wake_ns > d->now_ns) {
 			d->now_ns = d->wake_ns;
+			in_vain = 0;
+		}
 		drv_tick(d);
+		if (++in_vain > 1000)
+			fail_msg("at %" PRIu64 " ns: woken again and again", d->now_ns);
 	}
 	d->now_ns = until;
 }

@@ -272,6 +272,26 @@ static void test_declared_kind_changes(void **state)
 	assert_ptr_not_equal(a->s->lane, b->s->lane);
 }
 
+/* While it runs it cannot move; at its boundary it does, though another lane still runs. */
+static void test_session_moves_at_its_own_boundary(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 2);
+	a = open_running(10, 300);
+	b = open_running(10, 600);
+	c = drv_open(&d, 10, 300); /* so that the first lane keeps its size */
+	assert_ptr_equal(c->s->lane, a->s->lane);
+	drv_submit(&d, a, 10, 500); /* fits into the second lane only */
+	assert_int_equal(drv_said(&d, SAL_MOVE, NULL), 0);
+	drv_done(&d, a, MS);
+	assert_int_equal(drv_said(&d, SAL_MOVE, a), 1);
+	assert_ptr_equal(a->s->lane, b->s->lane);
+	drv_done(&d, b, MS);
+	assert_true(drv_runs(a));
+}
+
 #define T(f) cmocka_unit_test_teardown(f, stop)
 
 int main(void)
@@ -284,6 +304,7 @@ int main(void)
 		T(test_persistent_bytes_wait_for_a_lane_that_lies_low),
 		T(test_lane_that_grows_waits_for_its_neighbour),
 		T(test_session_moves_when_it_outgrows_its_lane),
+		T(test_session_moves_at_its_own_boundary),
 		T(test_crowded_lane_spreads_when_another_closes),
 		T(test_many_lanes_are_gathered_into_one),
 		T(test_operator_lowers_the_number_of_lanes),
