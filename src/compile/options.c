@@ -5,20 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compile/flags.h"
 #include "compile/proto.h"
 
-/* Field numbers of xla/pjrt/proto/compile_options.proto and of DebugOptions in xla/xla.proto. */
+/* Field numbers of CompileOptionsProto and ExecutableBuildOptionsProto (xla/pjrt/proto/compile_options.proto). */
 enum {
 	OPTIONS_BUILD = 3,
 	OPTIONS_OVERRIDES = 7,
 	BUILD_DEBUG = 3,
-	DEBUG_CUDA_DIR = 61,
-	DEBUG_BACKEND_EXTRA = 500,
+	DEBUG_BACKEND_EXTRA = 500, /* of DebugOptions in xla/xla.proto */
 	ENTRY_KEY = 1,
 };
-
-/* What XLA itself puts into DEBUG_CUDA_DIR. */
-#define CUDA_DIR_DEFAULT "./cuda_sdk_lib"
 
 enum verdict {
 	KEEP,
@@ -26,60 +23,55 @@ enum verdict {
 	ENTER, /* a message to be judged field by field */
 };
 
-enum strictness {
-	LOSES_NOTHING, /* dropped */
-	CHANGES_IT, /* refused */
-};
-
-struct rule {
+/* A field outside DebugOptions that is known: kept, or refused by its name. */
+struct known {
 	uint32_t number;
-	enum strictness strictness;
-	const char *name;
+	const char *refused; /* NULL: kept */
 };
 
-/* Of DebugOptions, by number. Texts count unless empty, switches unless off. */
-static const struct rule rules[] = {
-	{ DEBUG_CUDA_DIR, LOSES_NOTHING, "xla_gpu_cuda_data_dir" },
-	{ 109, LOSES_NOTHING, "xla_dump_to" },
-	{ 110, LOSES_NOTHING, "xla_dump_hlo_module_re" },
-	{ 111, LOSES_NOTHING, "xla_dump_hlo_pass_re" },
-	{ 112, LOSES_NOTHING, "xla_dump_hlo_as_text" },
-	{ 113, LOSES_NOTHING, "xla_dump_hlo_as_proto" },
-	{ 114, LOSES_NOTHING, "xla_dump_hlo_as_dot" },
-	{ 115, LOSES_NOTHING, "xla_dump_hlo_as_url" },
-	{ 116, LOSES_NOTHING, "xla_dump_hlo_as_html" },
-	{ 118, LOSES_NOTHING, "xla_dump_hlo_snapshots" },
-	{ 127, CHANGES_IT, "xla_gpu_ptx_file" },
-	{ 128, CHANGES_IT, "xla_gpu_algorithm_denylist_path" },
-	{ 141, CHANGES_IT, "xla_gpu_asm_extra_flags" },
-	{ 149, LOSES_NOTHING, "xla_dump_fusion_visualization" },
-	{ 150, CHANGES_IT, "xla_gpu_llvm_ir_file" },
-	{ 154, LOSES_NOTHING, "xla_dump_hlo_pipeline_re" },
-	{ 155, LOSES_NOTHING, "xla_gpu_dump_llvmir" },
-	{ 182, LOSES_NOTHING, "xla_dump_latency_hiding_schedule" },
-	{ 210, CHANGES_IT, "xla_gpu_pgle_profile_file_or_directory_path" },
-	{ 222, LOSES_NOTHING, "xla_gpu_dump_autotune_results_to" },
-	{ 223, CHANGES_IT, "xla_gpu_load_autotune_results_from" },
-	{ 232, LOSES_NOTHING, "xla_gpu_dump_autotuned_gemm_fusions" },
-	{ 261, CHANGES_IT, "xla_gpu_target_config_filename" },
-	{ 292, LOSES_NOTHING, "xla_gpu_dump_autotune_logs_to" },
-	{ 306, LOSES_NOTHING, "xla_gpu_kernel_cache_file" },
-	{ 310, LOSES_NOTHING, "xla_gpu_per_fusion_autotune_cache_dir" },
-	{ 338, LOSES_NOTHING, "xla_gpu_experimental_dump_fdo_profiles" },
-	{ 377, CHANGES_IT, "xla_gpu_experimental_collective_perf_table_path" },
-	{ 383, CHANGES_IT, "xla_gpu_experimental_matmul_perf_table_path" },
-	{ 405, LOSES_NOTHING, "xla_dump_hlo_unoptimized_snapshots" },
-	{ 407, LOSES_NOTHING, "xla_gpu_experimental_autotuner_cache_dir" },
-	{ 427, LOSES_NOTHING, "xla_gpu_experimental_dump_gpu_executable" },
-	{ 433, LOSES_NOTHING, "xla_dump_emitter_re" },
-	{ 434, CHANGES_IT, "xla_gpu_gemm_autotuner_override_file" },
-	{ 445, LOSES_NOTHING, "xla_gpu_dump_autotuned_instructions" },
-	{ 491, CHANGES_IT, "xla_gpu_ptx_compiler_extra_flags" },
-	{ 498, LOSES_NOTHING, "xla_dump_hlo_as_riegeli" },
-	{ DEBUG_BACKEND_EXTRA, CHANGES_IT, "xla_backend_extra_options" },
+static const struct known known_options[] = {
+	{ 1, NULL }, /* argument_layouts */
+	{ 2, NULL }, /* parameter_is_tupled_arguments */
+	{ 4, NULL }, /* compile_portable_executable */
+	{ 5, NULL }, /* profile_version */
+	{ 6, "serialized_multi_slice_config" },
+	{ 8, "target_config" },
+	{ 9, NULL }, /* allow_in_place_mlir_modification */
+	{ 10, NULL }, /* matrix_unit_operand_precision */
+	{ 11, "compiler_variant" },
+	{ 12, NULL }, /* individually_defined_output_indices */
 };
 
-/* How names end that are not in the table, of options that XLA may get, and that hold paths or flags. */
+static const struct known known_build[] = {
+	{ 1, NULL }, /* device_ordinal */
+	{ 2, NULL }, /* result_layout */
+	{ 4, NULL }, /* num_replicas */
+	{ 5, NULL }, /* num_partitions */
+	{ 6, NULL }, /* use_spmd_partitioning */
+	{ 7, NULL }, /* use_auto_spmd_partitioning */
+	{ 8, NULL }, /* deduplicate_hlo */
+	{ 9, NULL }, /* device_assignment */
+	{ 10, NULL }, /* alias_passthrough_params */
+	{ 11, "run_backend_only" }, /* skips the passes that check and rewrite the program */
+	{ 12, NULL }, /* allow_spmd_sharding_propagation_to_output */
+	{ 13, "comp_envs" },
+	{ 14, NULL }, /* fdo_profile: its bytes */
+	{ 15, NULL }, /* device_memory_size */
+	{ 16, NULL }, /* auto_spmd_partitioning_mesh_shape */
+	{ 17, NULL }, /* auto_spmd_partitioning_mesh_ids */
+	{ 18, NULL }, /* allow_spmd_sharding_propagation_to_parameters */
+	{ 19, NULL }, /* use_shardy_partitioner */
+	{ 20, NULL }, /* exec_time_optimization_effort */
+	{ 21, NULL }, /* memory_fitting_effort */
+	{ 22, NULL }, /* process_index */
+	{ 23, NULL }, /* process_count */
+	{ 24, NULL }, /* optimization_level */
+	{ 25, NULL }, /* memory_fitting_level */
+	{ 26, NULL }, /* slice_size */
+	{ 27, "gpu_topology" },
+};
+
+/* How names end of options that hold paths or command lines, if the table of flags does not know them. */
 static const char *const suspicious_ends[] = {
 	"_path", "_dir", "_directory", "_file", "_filename", "_to", "_from", "_flags",
 };
@@ -122,19 +114,53 @@ static int malformed(struct sal_err *err)
 			   "the compile options are not a well-formed CompileOptionsProto");
 }
 
-static int refuse(struct sal_err *err, struct sal_text name)
+static int name_chars(struct sal_text name)
+{
+	return name.size < 100 ? (int)name.size : 100;
+}
+
+static struct sal_text text_of(const char *name)
+{
+	return (struct sal_text){ name, strlen(name) };
+}
+
+static int refuse_file(struct sal_err *err, struct sal_text name)
 {
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "compile option %.*s is refused: programs are compiled by the daemon, "
 			   "which takes neither files nor command lines from its clients",
-			   name.size < 100 ? (int)name.size : 100, name.at);
+			   name_chars(name), name.at);
 }
 
-static int apply(const struct rule *rule, struct sal_err *err)
+static int refuse_internal(struct sal_err *err, struct sal_text name)
 {
-	if (rule->strictness == LOSES_NOTHING)
+	return sal_err_set(
+		err, SAL_INVALID_ARGUMENT,
+		"compile option %.*s is refused: it would change how the compiler checks "
+		"programs, or how the daemon itself runs, for all of its clients",
+		name_chars(name), name.at);
+}
+
+static int refuse_unknown(struct sal_err *err, struct sal_text name)
+{
+	return sal_err_set(err, SAL_INVALID_ARGUMENT,
+			   "No such compile option: '%.*s': it is not one of those that the daemon "
+			   "takes from its clients",
+			   name_chars(name), name.at);
+}
+
+static int apply(const struct sal_flag *flag, struct sal_err *err)
+{
+	switch (flag->kind) {
+	case SAL_FLAG_KEPT:
+		return KEEP;
+	case SAL_FLAG_DROPPED:
 		return DROP;
-	return refuse(err, (struct sal_text){ rule->name, strlen(rule->name) });
+	case SAL_FLAG_FILE:
+		return refuse_file(err, text_of(flag->name));
+	default:
+		return refuse_internal(err, text_of(flag->name));
+	}
 }
 
 /* Every key of a map entry; readers take the last, but there should be one. */
@@ -157,10 +183,10 @@ static int judge_keys(struct sal_text entry, int (*judge_key)(struct sal_text, s
 	return rc < 0 ? malformed(err) : verdict;
 }
 
-/* What does not start with xla_ goes to LLVM's command line, which can load libraries and write files. */
+/* What XLA does not read itself goes to LLVM's command line, which can load libraries and write files. */
 static int judge_extra_key(struct sal_text key, struct sal_err *err)
 {
-	if (text_starts(key, "xla_"))
+	if (sal_flag_is_extra(key))
 		return KEEP;
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "compile option xla_backend_extra_options is refused for \"%.*s\": the "
@@ -170,43 +196,70 @@ static int judge_extra_key(struct sal_text key, struct sal_err *err)
 
 static int judge_override_key(struct sal_text key, struct sal_err *err)
 {
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (text_is(key, rules[i].name))
-			return apply(&rules[i], err);
+	const struct sal_flag *flag = sal_flag_by_name(key);
+
+	if (flag && flag->kind != SAL_FLAG_KEPT)
+		return apply(flag, err);
 	if (text_starts(key, "xla_dump_"))
 		return DROP;
+	if (flag)
+		return KEEP;
+	if (text_is(key, "xla_backend_extra_options"))
+		return refuse_file(err, key);
 	for (size_t i = 0; i < sizeof(suspicious_ends) / sizeof(suspicious_ends[0]); i++)
 		if (text_ends(key, suspicious_ends[i]))
-			return refuse(err, key);
-	return KEEP;
+			return refuse_file(err, key);
+	return refuse_unknown(err, key);
 }
 
 static bool is_set(const struct sal_proto_field *f)
 {
-	switch (f->type) {
-	case SAL_PROTO_VARINT:
+	if (f->type == SAL_PROTO_VARINT)
 		return f->value != 0;
-	case SAL_PROTO_BYTES:
+	if (f->type == SAL_PROTO_BYTES)
 		return f->bytes.size != 0;
-	default:
-		return false; /* not a text or a switch: readers take it for an unknown field */
-	}
+	for (size_t i = 0; i < f->bytes.size; i++)
+		if (f->bytes.at[i] != 0)
+			return true;
+	return false;
 }
 
+static bool is_usual(const struct sal_flag *flag, const struct sal_proto_field *f)
+{
+	if (f->type == SAL_PROTO_VARINT)
+		return flag->usual != 0 && f->value == flag->usual;
+	return flag->usual_text && f->type == SAL_PROTO_BYTES &&
+	       text_is(f->bytes, flag->usual_text);
+}
+
+/* An option that is not known is left out: frameworks send all options that they know, set or not. */
 static int judge_debug(const struct sal_proto_field *f, const struct judge **out_judge,
 		       struct sal_err *err)
 {
+	const struct sal_flag *flag = sal_flag_by_number(f->number);
+
 	(void)out_judge;
 	if (!is_set(f))
 		return KEEP;
-	if (f->number == DEBUG_CUDA_DIR && text_is(f->bytes, CUDA_DIR_DEFAULT))
-		return KEEP;
 	if (f->number == DEBUG_BACKEND_EXTRA)
-		return judge_keys(f->bytes, judge_extra_key, err);
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (f->number == rules[i].number)
-			return apply(&rules[i], err);
-	return KEEP;
+		return f->type == SAL_PROTO_BYTES ? judge_keys(f->bytes, judge_extra_key, err)
+						  : DROP;
+	if (!flag)
+		return DROP;
+	return is_usual(flag, f) ? KEEP : apply(flag, err);
+}
+
+static int judge_known(const struct known *at, size_t count, const struct sal_proto_field *f,
+		       struct sal_err *err)
+{
+	if (!is_set(f))
+		return KEEP;
+	for (size_t i = 0; i < count; i++) {
+		if (at[i].number != f->number)
+			continue;
+		return at[i].refused ? refuse_internal(err, text_of(at[i].refused)) : KEEP;
+	}
+	return DROP;
 }
 
 static int judge_build(const struct sal_proto_field *f, const struct judge **out_judge,
@@ -214,9 +267,9 @@ static int judge_build(const struct sal_proto_field *f, const struct judge **out
 {
 	static const struct judge debug = { judge_debug };
 
-	(void)err;
 	if (f->number != BUILD_DEBUG || f->type != SAL_PROTO_BYTES)
-		return KEEP;
+		return judge_known(known_build, sizeof(known_build) / sizeof(known_build[0]), f,
+				   err);
 	*out_judge = &debug;
 	return ENTER;
 }
@@ -226,12 +279,11 @@ static int judge_options(const struct sal_proto_field *f, const struct judge **o
 {
 	static const struct judge build = { judge_build };
 
-	if (f->type != SAL_PROTO_BYTES)
-		return KEEP;
-	if (f->number == OPTIONS_OVERRIDES)
+	if (f->number == OPTIONS_OVERRIDES && f->type == SAL_PROTO_BYTES)
 		return judge_keys(f->bytes, judge_override_key, err);
-	if (f->number != OPTIONS_BUILD)
-		return KEEP;
+	if (f->number != OPTIONS_BUILD || f->type != SAL_PROTO_BYTES)
+		return judge_known(known_options, sizeof(known_options) / sizeof(known_options[0]),
+				   f, err);
 	*out_judge = &build;
 	return ENTER;
 }

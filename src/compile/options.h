@@ -3,14 +3,18 @@
  * options - what of a client's compile options the daemon's processes may be asked to do.
  *
  * XLA's options can name files and directories, which the compiler, and later the daemon when it runs the
- * program, would read or write with the daemon's rights. So, in a serialised CompileOptionsProto:
+ * program, would read or write with the daemon's rights; others switch off what XLA checks, or end the process.
+ * So only options that are known to concern the program alone are taken. In a serialised CompileOptionsProto:
  *
- *   dropped   where the program stays the same without it: dumps, logs, caches, the CUDA directory
- *   refused   where it would not: files that the program, its profile or its target is read from,
- *             command lines for ptxas and LLVM (which can load libraries)
- *   kept      everything else, unknown fields too, byte for byte; empty paths are no paths
+ *   kept      options that flags.c lists as harmless, and whatever has the value that XLA itself gives it or none:
+ *             byte for byte
+ *   dropped   options without which the program stays the same (dumps, logs, caches, the CUDA directory), and
+ *             options that are not known
+ *   refused   options that it depends on: files, command lines for ptxas and LLVM (which can load libraries),
+ *             what switches off the compiler's checks or concerns the daemon's whole process
  *
- * Overrides by name (env_option_overrides, which jax.jit's compiler_options fill) are held to the same rules.
+ * Overrides by name (env_option_overrides, which jax.jit's compiler_options fill) are held to the same rules, but
+ * one that is not known is refused, since somebody asked for it.
  */
 #ifndef SAL_COMPILE_OPTIONS_H
 #define SAL_COMPILE_OPTIONS_H

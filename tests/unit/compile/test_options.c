@@ -5,12 +5,15 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "compile/flags.h"
 #include "compile/proto.h"
 #include "unit/compile/jax_options.h"
 
@@ -175,10 +178,14 @@ static void keeps_the_rest(void **state)
 	put_text(&debug, 109, "");
 	put_number(&debug, 112, 0);
 	put_text(&debug, 61, "./cuda_sdk_lib");
-	put_text(&debug, 9999, "unknown");
+	put_number(&debug, 9999, 0);
+	put_text(&debug, 9998, "");
 	put_number(&debug, 164, 1); /* how to dump, if one did */
+	put_number(&debug, 392, 40); /* what XLA sets itself */
+	put_number(&debug, 163, UINT64_MAX);
+	put_text(&debug, 451, "inf");
 	options = wrap(&debug);
-	put_bytes(&options, 600, "\xff\xff", 2);
+	put_number(&options, 600, 0);
 	becomes(&options, 0, &options);
 	options.size = 0;
 	becomes(&options, 0, &options);
@@ -206,6 +213,188 @@ static void drops_where_nothing_is_lost(void **state)
 	options = wrap(&debug);
 	expected = wrap(&plain);
 	becomes(&options, 11 + 15, &expected);
+}
+
+/* At each of the three levels, and of each type. */
+static void drops_what_is_not_known(void **state)
+{
+	struct message debug = { .size = 0 };
+	struct message none = { .size = 0 };
+	struct message build = { .size = 0 };
+	struct message plain = { .size = 0 };
+	struct message options = { .size = 0 };
+	struct message expected = { .size = 0 };
+
+	(void)state;
+	put_text(&debug, 9999, "unknown");
+	put_number(&debug, 9998, 1);
+	put_varint(&debug, 9997 << 3 | SAL_PROTO_FIXED32);
+	put_raw(&debug, "\0\0\0\1", 4);
+	put_number(&debug, 500, 1);
+	put_message(&build, 3, &debug);
+	put_message(&plain, 3, &none);
+	put_text(&build, 99, "unknown");
+	put_message(&options, 3, &build);
+	put_message(&expected, 3, &plain);
+	put_number(&options, 99, 1);
+	put_number(&options, 7, 1);
+	becomes(&options, 7, &expected);
+}
+
+/* Every field of CompileOptionsProto and ExecutableBuildOptionsProto that is taken. */
+static void keeps_every_known_field(void **state)
+{
+	static const uint32_t top[] = { 1, 2, 4, 5, 9, 10, 12 };
+	static const uint32_t inner[] = { 1,  2,  4,  5,  6,  7,  8,  9,  10, 12, 14, 15,
+					  16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26 };
+	struct message build = { .size = 0 };
+	struct message options = { .size = 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++)
+		put_number(&build, inner[i], 1);
+	put_message(&options, 3, &build);
+	for (size_t i = 0; i < sizeof(top) / sizeof(top[0]); i++)
+		put_number(&options, top[i], 1);
+	becomes(&options, 0, &options);
+}
+
+static void refuses_fields_by_name(void **state)
+{
+	static const struct {
+		uint32_t field;
+		bool is_inner;
+		const char *name;
+	} fields[] = {
+		{ 6, false, "serialized_multi_slice_config" },
+		{ 8, false, "target_config" },
+		{ 11, false, "compiler_variant" },
+		{ 11, true, "run_backend_only" },
+		{ 13, true, "comp_envs" },
+		{ 27, true, "gpu_topology" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct message build = { .size = 0 };
+		struct message options = { .size = 0 };
+
+		put_number(fields[i].is_inner ? &build : &options, fields[i].field, 1);
+		put_message(&options, 3, &build);
+		is_refused(&options, fields[i].name);
+	}
+}
+
+/* What switches off checks of the compiler, or would end the daemon's process. */
+static void refuses_what_concerns_the_daemon(void **state)
+{
+	static const struct {
+		uint32_t field;
+		const char *name;
+	} fields[] = {
+		{ 30, "xla_disable_hlo_passes" },
+		{ 104, "xla_disable_all_hlo_passes" },
+		{ 124, "xla_enable_hlo_passes_only" },
+		{ 147, "xla_gpu_force_compilation_parallelism" },
+		{ 170, "xla_gpu_shape_checks" },
+		{ 301, "xla_gpu_nccl_terminate_on_error" },
+		{ 328, "xla_gpu_executable_terminate_timeout_seconds" },
+		{ 392, "xla_gpu_first_collective_call_terminate_timeout_seconds" },
+		{ 397, "xla_early_exit_with_layouts" },
+		{ 417, "xla_cpu_collective_call_terminate_timeout_seconds" },
+		{ 451, "xla_gpu_execution_terminate_timeout" },
+		{ 496, "xla_run_hlo_passes_starting_from" },
+		{ 537, "xla_gpu_hlo_custom_call_allowlist" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		struct message debug = { .size = 0 };
+		struct message options;
+
+		put_number(&debug, fields[i].field, 3);
+		options = wrap(&debug);
+		is_refused(&options, fields[i].name);
+		options = override(fields[i].name, "3");
+		is_refused(&options, fields[i].name);
+	}
+}
+
+/* Names that no table has: whatever they end in, and by the sentence for files if they sound like one. */
+static void refuses_every_ending(void **state)
+{
+	static const char *const ends[] = {
+		"_path", "_dir", "_directory", "_file", "_filename", "_to", "_from", "_flags",
+	};
+	char name[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct message options;
+
+		(void)snprintf(name, sizeof(name), "xla_new_thing%s", ends[i]);
+		options = override(name, "/etc");
+		is_refused(&options, name);
+		is_refused(&options, "neither files nor command lines");
+	}
+	for (size_t i = 0; i < 2; i++) {
+		struct message options = override(i ? "xla_new_thing" : "", "1");
+
+		is_refused(&options, "No such compile option");
+	}
+}
+
+/* A name of the table that sounds like a file is one, or is known not to be. */
+static void knows_names_that_sound_like_files(void **state)
+{
+	static const char *const files[] = {
+		"xla_gpu_algorithm_denylist_path", "xla_gpu_ptx_file",
+		"xla_gpu_target_config_filename",  "xla_gpu_load_autotune_results_from",
+		"xla_gpu_asm_extra_flags",	   "xla_run_hlo_passes_starting_from",
+		"xla_backend_extra_options",
+	};
+	struct message options = override("xla_hlo_evaluator_use_fast_path", "True");
+	struct message plain = { .size = 0 };
+
+	(void)state;
+	becomes(&options, 0, &options);
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		options = override(files[i], "/etc");
+		is_refused(&options, files[i]);
+	}
+	put_number(&plain, 2, 1);
+	options = override("xla_gpu_dump_autotune_logs_to", "/etc");
+	becomes(&options, 1, &plain);
+	options = override("xla_gpu_experimental_autotuner_cache_dir", "/etc");
+	becomes(&options, 1, &plain);
+	options = override("xla_gpu_kernel_cache_file", "/etc");
+	becomes(&options, 1, &plain);
+}
+
+static void finds_flags(void **state)
+{
+	static const char *const names[] = { "xla_cpu_enable_fast_math", "xla_dump_to",
+					     "xla_backend_optimization_level" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct sal_text name = { names[i], strlen(names[i]) };
+		const struct sal_flag *flag = sal_flag_by_name(name);
+
+		assert_non_null(flag);
+		assert_ptr_equal(sal_flag_by_number(flag->number), flag);
+	}
+	assert_null(sal_flag_by_number(0));
+	assert_null(sal_flag_by_number(500));
+	assert_null(sal_flag_by_number(UINT32_MAX));
+	/* Two names of one number agree. */
+	for (uint32_t number = 1; number < 600; number++) {
+		const struct sal_flag *flag = sal_flag_by_number(number);
+		uint32_t next = flag && flag[1].number == number;
+
+		if (next)
+			assert_int_equal(flag[0].kind, flag[1].kind);
+	}
 }
 
 /* A message may come in pieces, which readers merge. */
@@ -273,6 +462,16 @@ static void refuses_flags_for_llvm(void **state)
 	options = wrap(&debug);
 	becomes(&options, 0, &options);
 
+	entry.size = 0;
+	put_text(&entry, 1, "xla_not_known");
+	debug.size = 0;
+	put_message(&debug, 500, &entry);
+	options = wrap(&debug);
+	is_refused(&options, "xla_not_known");
+
+	entry.size = 0;
+	put_text(&entry, 1, "xla_cpu_disable_tiled_emitter");
+
 	put_text(&entry, 1, "load"); /* a second key: readers take the last */
 	put_text(&entry, 2, "/tmp/evil.so");
 	debug.size = 0;
@@ -295,8 +494,6 @@ static void judges_overrides_by_name(void **state)
 	becomes(&options, 1, &plain);
 	options = override("xla_gpu_cuda_data_dir", "/etc");
 	becomes(&options, 1, &plain);
-	options = override("xla_new_thing_path", "/etc");
-	is_refused(&options, "xla_new_thing_path");
 }
 
 static void refuses_what_is_malformed(void **state)
@@ -354,6 +551,13 @@ int main(void)
 		cmocka_unit_test(drops_dumps_of_jax),
 		cmocka_unit_test(keeps_the_rest),
 		cmocka_unit_test(drops_where_nothing_is_lost),
+		cmocka_unit_test(drops_what_is_not_known),
+		cmocka_unit_test(keeps_every_known_field),
+		cmocka_unit_test(refuses_fields_by_name),
+		cmocka_unit_test(refuses_what_concerns_the_daemon),
+		cmocka_unit_test(refuses_every_ending),
+		cmocka_unit_test(knows_names_that_sound_like_files),
+		cmocka_unit_test(finds_flags),
 		cmocka_unit_test(looks_at_every_piece),
 		cmocka_unit_test(refuses_what_changes_the_program),
 		cmocka_unit_test(refuses_flags_for_llvm),
