@@ -25,6 +25,7 @@
 #include "base/guard.h"
 #include "base/io.h"
 #include "base/tidy.h"
+#include "compile/check.h"
 #include "compile/frame.h"
 #include "device/device.h"
 #include "wire/facts.h"
@@ -92,6 +93,20 @@ static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compil
 	return fine;
 }
 
+/* Before anybody gets it: the daemon loads, runs and keeps what comes from here. */
+static int check_compiled(const struct worker *w, struct sal_text format, struct sal_text program,
+			  struct sal_compiled *compiled, struct sal_err *err)
+{
+	struct sal_check check = { .platform = w->ops->facts(w->device)->platform_name,
+				   .format = format,
+				   .program = program,
+				   .optimized = w->ops->compiled_optimized(compiled) };
+
+	if (w->ops == &sal_device_fake)
+		return SAL_OK; /* its programs are no HLO */
+	return sal_check_program(&check, err);
+}
+
 static bool compile(const struct worker *w, const struct sal_frame *f, const char *bytes)
 {
 	struct sal_text format = { bytes, f->sizes[0] };
@@ -103,7 +118,10 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 
 	if (w->ops->compile(w->stream, format, program, options, &compiled, &err) < 0)
 		return send_error(w, f->id, &err);
-	fine = send_compiled(w, f->id, compiled);
+	if (check_compiled(w, format, program, compiled, &err) < 0)
+		fine = send_error(w, f->id, &err);
+	else
+		fine = send_compiled(w, f->id, compiled);
 	w->ops->free_compiled(compiled);
 	return fine;
 }

@@ -26,6 +26,11 @@ static int take_varint(struct sal_text *rest, size_t most, uint64_t *out_value)
 	return -SAL_INVALID_ARGUMENT;
 }
 
+int sal_proto_take_varint(struct sal_text *rest, uint64_t *out_value)
+{
+	return take_varint(rest, VARINT_BYTES, out_value);
+}
+
 static int take_bytes(struct sal_text *rest, uint64_t size, struct sal_text *out_bytes)
 {
 	if (size > rest->size)

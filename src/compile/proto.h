@@ -30,6 +30,9 @@ struct sal_proto_field {
 /* Takes the next field off *rest: 1, or 0 at the end, or -SAL_INVALID_ARGUMENT if it is malformed. */
 int sal_proto_next(struct sal_text *rest, struct sal_proto_field *out_field);
 
+/* Takes a varint off *rest, as packed repeated fields hold them. */
+int sal_proto_take_varint(struct sal_text *rest, uint64_t *out_value);
+
 /* Writes value as a varint, at most 10 bytes, and returns how many. */
 size_t sal_proto_varint(uint64_t value, char *out);
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compile/check.h"
+
+#include <string.h>
+
+#include "compile/hlo.h"
+#include "compile/order.h"
+
+#define NAME_CHARS_MAX 100
+
+/* Where an instruction stands, and who is told. */
+struct place {
+	const struct sal_hlo_module *module;
+	const struct sal_hlo_computation *computation;
+	bool is_cpu;
+	struct sal_err *err;
+};
+
+static int chars(struct sal_text name)
+{
+	return name.size < NAME_CHARS_MAX ? (int)name.size : NAME_CHARS_MAX;
+}
+
+static int damaged(struct sal_err *err)
+{
+	return sal_err_set(err, SAL_DATA_LOSS, "the compiled program is damaged");
+}
+
+/* --- TopK ----------------------------------------------------------------------------------------- */
+
+static int refuse_topk(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	return sal_err_set(at->err, SAL_INVALID_ARGUMENT,
+			   "custom call %.*s to TopK is refused: it takes f32[n] or f32[m,n] and "
+			   "gives as many f32 as s32, at most n of each row",
+			   chars(in->name), in->name.at);
+}
+
+/* The operand's shape; -SAL_DATA_LOSS if the computation has no such instruction. */
+static int find_shape(const struct place *at, int64_t id, struct sal_hlo_shape *out_shape)
+{
+	struct sal_text rest = at->computation->body;
+	struct sal_hlo_instruction in;
+
+	while (sal_hlo_next(&rest, &in) > 0)
+		if (in.id == id)
+			return sal_hlo_shape(in.shape, out_shape);
+	return -SAL_DATA_LOSS;
+}
+
+/* The same rows as the operand's, the last dimension no longer than its. */
+static bool is_top_of(const struct sal_hlo_shape *part, const struct sal_hlo_shape *whole,
+		      uint64_t type)
+{
+	size_t last = whole->rank - 1;
+
+	return part->type == type && !part->is_dynamic && part->rank == whole->rank &&
+	       (last == 0 || part->dims[0] == whole->dims[0]) && part->dims[last] >= 0 &&
+	       part->dims[last] <= whole->dims[last];
+}
+
+static int check_topk(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	struct sal_hlo_shape operand;
+	struct sal_hlo_shape values;
+	struct sal_hlo_shape indices;
+	struct sal_hlo_shape none;
+	struct sal_text rest;
+	struct sal_hlo_shape tuple;
+
+	if (in->operand_count != 1 || find_shape(at, in->operands[0], &operand) < 0 ||
+	    sal_hlo_shape(in->shape, &tuple) < 0)
+		return damaged(at->err);
+	rest = tuple.whole;
+	if (tuple.type != SAL_HLO_TUPLE || sal_hlo_next_part(&rest, &values) <= 0 ||
+	    sal_hlo_next_part(&rest, &indices) <= 0 || sal_hlo_next_part(&rest, &none) != 0)
+		return refuse_topk(at, in);
+	if (operand.type != SAL_HLO_F32 || operand.is_dynamic || operand.rank < 1 ||
+	    operand.rank > 2 || !is_top_of(&values, &operand, SAL_HLO_F32) ||
+	    !is_top_of(&indices, &operand, SAL_HLO_S32) ||
+	    values.dims[operand.rank - 1] != indices.dims[operand.rank - 1])
+		return refuse_topk(at, in);
+	return SAL_OK;
+}
+
+/* --- instructions --------------------------------------------------------------------------------- */
+
+/* Names that XLA for GPUs gives to its own calls of libraries. */
+static bool is_library_call(struct sal_text target)
+{
+	static const char *const starts[] = { "__cublas$", "__cudnn$", "__cusolver$", "__cub$",
+					      "__gpu$" };
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+		if (target.size > strlen(starts[i]) &&
+		    memcmp(target.at, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+static int check_call(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	if (sal_text_is(in->target, "TopK"))
+		return check_topk(at, in);
+	if (!at->is_cpu && is_library_call(in->target))
+		return SAL_OK;
+	if (sal_text_is(in->target, "SliceToDynamic") || sal_text_is(in->target, "PadToStatic"))
+		return sal_err_set(at->err, SAL_UNIMPLEMENTED,
+				   "arrays whose size is known only when the program runs are not "
+				   "supported through Salus (custom call to %.*s)",
+				   chars(in->target), in->target.at);
+	return sal_err_set(at->err, SAL_UNIMPLEMENTED,
+			   "the custom call to %.*s is refused: custom calls are not supported "
+			   "through Salus yet, but for those that the compiler makes itself",
+			   chars(in->target), in->target.at);
+}
+
+static int check_sort(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	const struct sal_hlo_computation *comparator = sal_hlo_find(at->module, in->called);
+	struct sal_err why = { 0 };
+	int rc;
+
+	if (in->called_count != 1 || !comparator)
+		return damaged(at->err);
+	rc = sal_order_check(at->module, comparator, in->is_stable, &why);
+	if (rc >= 0)
+		return SAL_OK;
+	return sal_err_set(at->err, (enum sal_code) - rc, "sort %.*s is refused: its comparator %s",
+			   chars(in->name), in->name.at, why.text);
+}
+
+static int check_instruction(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	static const char *const feeds[] = { "infeed", "outfeed",   "send",
+					     "recv",   "send-done", "recv-done" };
+
+	if (sal_text_is(in->opcode, "custom-call"))
+		return check_call(at, in);
+	if (sal_text_is(in->opcode, "sort"))
+		return check_sort(at, in);
+	for (size_t i = 0; i < sizeof(feeds) / sizeof(feeds[0]); i++)
+		if (sal_text_is(in->opcode, feeds[i]))
+			return sal_err_set(at->err, SAL_UNIMPLEMENTED,
+					   "%s is refused: a program cannot talk to its host "
+					   "while it runs through Salus",
+					   feeds[i]);
+	return SAL_OK;
+}
+
+/* --- programs ------------------------------------------------------------------------------------- */
+
+static int check_module(const struct sal_hlo_module *module, bool is_cpu, struct sal_err *err)
+{
+	struct place at = { .module = module, .is_cpu = is_cpu, .err = err };
+	struct sal_hlo_instruction in;
+	int rc = SAL_OK;
+
+	for (size_t i = 0; i < module->count; i++) {
+		struct sal_text rest = module->computations[i].body;
+
+		at.computation = &module->computations[i];
+		while ((rc = sal_hlo_next(&rest, &in)) > 0) {
+			rc = check_instruction(&at, &in);
+			if (rc < 0)
+				return rc;
+		}
+		if (rc < 0)
+			return damaged(err);
+	}
+	return rc;
+}
+
+int sal_check_program(const struct sal_check *check, struct sal_err *err)
+{
+	bool is_cpu = sal_text_is(check->platform, "cpu");
+	bool has_optimized = check->optimized.size > 0;
+	struct sal_hlo_module module;
+	int rc;
+
+	if (!has_optimized && !sal_text_is(check->format, "hlo"))
+		return is_cpu ? sal_err_set(err, SAL_UNIMPLEMENTED,
+					    "the plugin does not show what it compiled, so that it "
+					    "cannot be checked; it is not run with other jobs")
+			      : SAL_OK;
+	rc = sal_hlo_open(has_optimized ? check->optimized : check->program, has_optimized, &module,
+			  err);
+	if (rc < 0)
+		return rc;
+	rc = check_module(&module, is_cpu, err);
+	sal_hlo_close(&module);
+	return rc;
+}
