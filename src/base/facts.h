@@ -52,6 +52,7 @@ struct sal_memory_facts {
 /* One device and the memories it can address. */
 struct sal_device_facts {
 	struct sal_text platform_name, platform_version;
+	uint32_t api_major, api_minor; /* of the plugin's interface; clients are not told */
 	struct sal_values plugin_attributes;
 	struct sal_values topology_attributes;
 	struct sal_text topology; /* serialised; empty if the vendor cannot */

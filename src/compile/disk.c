@@ -71,7 +71,7 @@ static bool is_private(int dir_fd)
 }
 
 int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
-		  struct sal_text platform_version, struct sal_err *err)
+		  const uint8_t identity[SAL_IDENTITY_BYTES], struct sal_err *err)
 {
 	uint8_t secret[SAL_SEAL_SECRET_BYTES];
 	int rc;
@@ -96,7 +96,7 @@ int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
 		return sal_err_set(err, (enum sal_code) - rc,
 				   "cannot keep a secret in the program cache %s", path);
 	}
-	sal_seal_init(&disk->seal, secret, platform_version);
+	sal_seal_init(&disk->seal, secret, identity);
 	sodium_memzero(secret, sizeof(secret));
 	return SAL_OK;
 }
@@ -132,9 +132,11 @@ static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out
 	return sal_seal_check(&disk->seal, *out_image, head, mac, NULL);
 }
 
-static bool is_passing(int rc)
+/* Failed now, or genuine but of another plugin: a daemon that runs that one may use it yet. */
+static bool is_to_stay(int rc)
 {
-	return rc == -SAL_UNAVAILABLE || rc == -SAL_RESOURCE_EXHAUSTED;
+	return rc == -SAL_UNAVAILABLE || rc == -SAL_RESOURCE_EXHAUSTED ||
+	       rc == -SAL_FAILED_PRECONDITION;
 }
 
 struct sal_image *sal_disk_read(const struct sal_disk *disk,
@@ -160,7 +162,7 @@ struct sal_image *sal_disk_read(const struct sal_disk *disk,
 	(void)close(fd);
 	if (rc == SAL_OK)
 		return image;
-	if (!is_passing(rc))
+	if (!is_to_stay(rc))
 		(void)unlinkat(disk->dir_fd, name, 0);
 	sal_image_unref(image);
 	return NULL;

@@ -3,7 +3,7 @@
  * disk - compiled programs in a directory: one sealed file for each, named by its key.
  *
  * A file is whole or not there (written aside, synced, renamed). What is cut, damaged, not sealed by this
- * user or not what its name says is removed when met. Files stay until the directory exceeds its bound;
+ * user or not what its name says is removed when met; what another plugin made is left alone. Files stay until the directory exceeds its bound;
  * then those go that were not used for longest. Several daemons may share a directory.
  *
  * Nothing here is an error to anybody: a disk that is full or gone only costs compilations.
@@ -23,7 +23,7 @@ struct sal_disk {
 
 /* Makes the directory, with those above it, for the user alone. */
 int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
-		  struct sal_text platform_version, struct sal_err *err);
+		  const uint8_t identity[SAL_IDENTITY_BYTES], struct sal_err *err);
 /* Accepts a disk that did not open (dir_fd -1). */
 void sal_disk_close(struct sal_disk *disk);
 

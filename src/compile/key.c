@@ -9,7 +9,7 @@
 #include "wire/pack.h"
 
 /* Changes when the layout of what is hashed does. */
-#define KEY_DOMAIN "salus program 2"
+#define KEY_DOMAIN "salus program 3"
 
 /* Length first, so that no two lists of texts hash the same bytes. */
 static void add(crypto_generichash_state *state, struct sal_text text)
@@ -70,7 +70,8 @@ static void add_options(crypto_generichash_state *state, struct sal_text rest, i
 	add(state, (struct sal_text){ (const char *)sum, sizeof(sum) });
 }
 
-void sal_program_key(const struct sal_compile_source *source, struct sal_text platform_version,
+void sal_program_key(const struct sal_compile_source *source,
+		     const uint8_t identity[SAL_IDENTITY_BYTES],
 		     uint8_t out_key[SAL_PROGRAM_KEY_BYTES])
 {
 	crypto_generichash_state state;
@@ -80,6 +81,6 @@ void sal_program_key(const struct sal_compile_source *source, struct sal_text pl
 	add(&state, source->format);
 	add(&state, source->program);
 	add_options(&state, source->options, 0);
-	add(&state, platform_version);
+	add(&state, (struct sal_text){ (const char *)identity, SAL_IDENTITY_BYTES });
 	(void)crypto_generichash_final(&state, out_key, SAL_PROGRAM_KEY_BYTES);
 }

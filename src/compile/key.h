@@ -5,10 +5,12 @@
 #ifndef SAL_COMPILE_KEY_H
 #define SAL_COMPILE_KEY_H
 
+#include "compile/identity.h"
 #include "compile/pool.h"
 
-/* source->options must be clean (options.h). */
-void sal_program_key(const struct sal_compile_source *source, struct sal_text platform_version,
+/* source->options must be clean (options.h). identity: of the compiler and the device (identity.h). */
+void sal_program_key(const struct sal_compile_source *source,
+		     const uint8_t identity[SAL_IDENTITY_BYTES],
 		     uint8_t out_key[SAL_PROGRAM_KEY_BYTES]);
 
 #endif

@@ -25,7 +25,6 @@ static void pool_free(struct sal_compile_pool *pool)
 	free(pool->posts);
 	free(pool->helper_path);
 	free(pool->plugin_path);
-	free(pool->platform);
 	free(pool);
 }
 
@@ -53,14 +52,17 @@ static int check_sigpipe(struct sal_err *err)
 static int copy_config(struct sal_compile_pool *pool, const struct sal_compile_config *cfg,
 		       struct sal_err *err)
 {
+	const struct sal_identity_source identity = { .plugin_path = cfg->plugin_path,
+						      .platform_version = cfg->platform_version,
+						      .device_kind = cfg->device_kind,
+						      .api_major = cfg->api_major,
+						      .api_minor = cfg->api_minor };
+
 	pool->helper_path = strdup(cfg->helper_path);
 	pool->plugin_path = strdup(cfg->plugin_path);
-	pool->platform = malloc(cfg->platform_version.size + 1);
-	if (!pool->helper_path || !pool->plugin_path || !pool->platform)
+	if (!pool->helper_path || !pool->plugin_path)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a compile pool");
-	if (cfg->platform_version.size > 0)
-		memcpy(pool->platform, cfg->platform_version.at, cfg->platform_version.size);
-	pool->platform_version = (struct sal_text){ pool->platform, cfg->platform_version.size };
+	sal_identity_make(&identity, pool->identity);
 	return SAL_OK;
 }
 
@@ -71,14 +73,14 @@ static void open_disk(struct sal_compile_pool *pool, const struct sal_compile_co
 
 	if (cfg->cache_dir)
 		pool->stats.has_disk = sal_disk_open(&pool->disk, cfg->cache_dir, cfg->cache_bytes,
-						     pool->platform_version,
+						     pool->identity,
 						     &pool->stats.disk_err) == SAL_OK;
 	if (pool->stats.has_disk) {
 		pool->seal = pool->disk.seal;
 		return;
 	}
 	randombytes_buf(secret, sizeof(secret));
-	sal_seal_init(&pool->seal, secret, pool->platform_version);
+	sal_seal_init(&pool->seal, secret, pool->identity);
 	sodium_memzero(secret, sizeof(secret));
 }
 

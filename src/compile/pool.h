@@ -3,7 +3,7 @@
  * pool - compiled programs, from memory, from disk, or from a salus-compile helper.
  *
  * Programs are compiled in helper processes, kept warm, so that a crash of the compiler costs one request.
- * The same program (by a cryptographic hash of program, cleaned options and the vendor's platform version) is
+ * The same program (by a cryptographic hash of program, cleaned options, plugin and device) is
  * compiled once, however many ask at the same time, and is kept in memory while used and on disk within a
  * bound. A disk that is full, unwritable or damaged costs compilations, never a request.
  *
@@ -32,7 +32,9 @@ struct sal_compile_config {
 	const char *plugin_path; /* for the helpers; "fake" for the fake device */
 	const char *cache_dir; /* NULL: no disk cache */
 	uint64_t cache_bytes; /* bound of the disk cache */
-	struct sal_text platform_version; /* part of the key */
+	/* These and the plugin's file are part of every key and seal (identity.h). */
+	struct sal_text platform_version, device_kind;
+	uint32_t api_major, api_minor;
 	uint32_t helpers; /* most at once; at least one */
 };
 

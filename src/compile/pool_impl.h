@@ -71,8 +71,8 @@ struct sal_post {
 
 struct sal_compile_pool {
 	uv_loop_t *loop; /* borrowed */
-	char *helper_path, *plugin_path, *platform; /* owned */
-	struct sal_text platform_version;
+	char *helper_path, *plugin_path; /* owned */
+	uint8_t identity[SAL_IDENTITY_BYTES];
 	struct sal_disk disk;
 	struct sal_seal seal;
 	struct sal_shelf *shelf; /* owned */

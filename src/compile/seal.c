@@ -10,20 +10,18 @@
 
 #define SEAL_MAGIC "SALIMAGE"
 #define SEAL_MAGIC_BYTES 8
-#define SEAL_VERSION 1
+#define SEAL_VERSION 2
 
 struct head {
-	const uint8_t *key, *platform;
+	const uint8_t *key, *identity;
 	uint64_t sizes[SAL_FRAME_PARTS];
 };
 
 void sal_seal_init(struct sal_seal *seal, const uint8_t secret[SAL_SEAL_SECRET_BYTES],
-		   struct sal_text platform_version)
+		   const uint8_t identity[SAL_IDENTITY_BYTES])
 {
 	memcpy(seal->secret, secret, sizeof(seal->secret));
-	(void)crypto_generichash(seal->platform, sizeof(seal->platform),
-				 (const unsigned char *)platform_version.at, platform_version.size,
-				 NULL, 0);
+	memcpy(seal->identity, identity, sizeof(seal->identity));
 }
 
 size_t sal_seal_bytes(const struct sal_image *image)
@@ -55,7 +53,7 @@ void sal_seal_make(const struct sal_seal *seal, struct sal_image *image,
 	sal_pack_u32(&p, SEAL_VERSION);
 	sal_pack_u32(&p, 0);
 	sal_pack_bytes(&p, image->key, sizeof(image->key));
-	sal_pack_bytes(&p, seal->platform, sizeof(seal->platform));
+	sal_pack_bytes(&p, seal->identity, sizeof(seal->identity));
 	sal_pack_u64(&p, image->facts.size);
 	sal_pack_u64(&p, image->image.size);
 	sal_pack_u64(&p, image->optimized.size);
@@ -74,7 +72,7 @@ static int read_head(const uint8_t bytes[SAL_SEAL_HEAD_BYTES], struct head *out_
 	version = sal_unpack_u32(&u);
 	(void)sal_unpack_u32(&u);
 	out_head->key = sal_unpack_bytes(&u, SAL_PROGRAM_KEY_BYTES);
-	out_head->platform = sal_unpack_bytes(&u, sizeof(((struct sal_seal *)0)->platform));
+	out_head->identity = sal_unpack_bytes(&u, SAL_IDENTITY_BYTES);
 	for (int i = 0; i < SAL_FRAME_PARTS; i++)
 		out_head->sizes[i] = sal_unpack_u64(&u);
 	if (u.failed || memcmp(magic, SEAL_MAGIC, SEAL_MAGIC_BYTES) != 0 || version != SEAL_VERSION)
@@ -118,9 +116,9 @@ int sal_seal_check(const struct sal_seal *seal, struct sal_image *image,
 				   "the sealed program is damaged, or was not made by a salusd of "
 				   "this user");
 	if (read_head(head, &h) < 0 ||
-	    memcmp(h.platform, seal->platform, sizeof(seal->platform)) != 0)
+	    memcmp(h.identity, seal->identity, sizeof(seal->identity)) != 0)
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
 				   "the sealed program was compiled by another version of the "
-				   "device's plugin; compile it again");
+				   "device's plugin, or for another device; compile it again");
 	return SAL_OK;
 }

@@ -2,16 +2,17 @@
 /*
  * seal - an image as bytes that only this user's daemon can have made.
  *
- *     head (magic, version, key, platform, sizes) | facts, image, optimised module | MAC of all before
+ *     head (magic, version, key, identity, sizes) | facts, image, optimised module | MAC of all before
  *
  * What a device loads is machine code, so bytes from a disk or from a client are only taken back with a MAC
- * under the user's secret. Cache files and the blobs of sal_image_seal are the same thing.
+ * under the user's secret, and only if the same plugin made them for the same kind of device (identity.h). Cache files and the blobs of sal_image_seal are the same thing.
  *
  * Threads: any; a seal does not change once made.
  */
 #ifndef SAL_COMPILE_SEAL_H
 #define SAL_COMPILE_SEAL_H
 
+#include "compile/identity.h"
 #include "compile/pool.h"
 
 #define SAL_SEAL_SECRET_BYTES 32
@@ -20,11 +21,11 @@
 
 struct sal_seal {
 	uint8_t secret[SAL_SEAL_SECRET_BYTES];
-	uint8_t platform[32]; /* hash of the vendor's platform version */
+	uint8_t identity[SAL_IDENTITY_BYTES]; /* of the compiler and the device */
 };
 
 void sal_seal_init(struct sal_seal *seal, const uint8_t secret[SAL_SEAL_SECRET_BYTES],
-		   struct sal_text platform_version);
+		   const uint8_t identity[SAL_IDENTITY_BYTES]);
 
 /* Bytes of the sealed image. */
 size_t sal_seal_bytes(const struct sal_image *image);

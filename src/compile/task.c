@@ -173,7 +173,7 @@ static void work(uv_work_t *uv_work)
 	struct sal_task *task = uv_work->data;
 
 	if (task->stage == SAL_TASK_HASHING)
-		sal_program_key(&task->source, task->pool->platform_version, task->key);
+		sal_program_key(&task->source, task->pool->identity, task->key);
 	else
 		task->found = sal_disk_read(&task->pool->disk, task->key);
 }
@@ -246,6 +246,6 @@ void sal_task_start(struct sal_task *task)
 		start_work(task, SAL_TASK_HASHING);
 		return;
 	}
-	sal_program_key(&task->source, task->pool->platform_version, task->key);
+	sal_program_key(&task->source, task->pool->identity, task->key);
 	settle(task);
 }

@@ -101,12 +101,16 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 
 static int open_pool(struct svc_server *server, struct sal_err *err)
 {
+	const struct sal_device_facts *facts = server->ops->facts(server->device);
 	struct sal_compile_config cfg = {
 		.helper_path = server->options.helper_path,
 		.plugin_path = is_fake(&server->options) ? "fake" : server->options.plugin_path,
 		.cache_dir = server->options.cache_dir,
 		.cache_bytes = server->options.cache_bytes,
-		.platform_version = server->ops->facts(server->device)->platform_version,
+		.platform_version = facts->platform_version,
+		.device_kind = facts->kind,
+		.api_major = facts->api_major,
+		.api_minor = facts->api_minor,
 		.helpers = HELPERS,
 	};
 

@@ -67,6 +67,8 @@ static int describe_plugin(struct sal_device *d, struct sal_err *err)
 	rc = sal_vendor_check(d, d->api->PJRT_Client_PlatformName(&name.args), err);
 	if (rc < 0)
 		return rc;
+	f->api_major = (uint32_t)d->api->pjrt_api_version.major_version;
+	f->api_minor = (uint32_t)d->api->pjrt_api_version.minor_version;
 	f->platform_name.at = name.args.platform_name;
 	f->platform_name.size = name.args.platform_name_size;
 	rc = sal_vendor_check(d, d->api->PJRT_Client_PlatformVersion(&version.args), err);

@@ -120,6 +120,50 @@ static void finds_on_disk_after_a_restart(void **state)
 	bed_drop(&o);
 }
 
+/* In a cache that the first filled, with what each of them says of itself. */
+static void expect_strangers(struct bed *bed, const struct sal_compile_config *second)
+{
+	struct sal_compile_config first = bed->cfg;
+	struct bed_outcome o = { 0 };
+
+	bed_open(bed);
+	(void)bed_submit(bed, TEXT(ADD), &o);
+	bed_wait(bed, o.calls);
+	bed_close(bed);
+	bed->cfg = *second;
+	bed_open(bed);
+	assert_null(sal_compile_find(bed->pool, o.image->key));
+	bed_compile(bed, TEXT(ADD));
+	assert_int_equal(bed_stats(bed).disk_hits, 0);
+	assert_int_equal(bed_stats(bed).compiled, 1);
+	bed_close(bed);
+	bed->cfg = first;
+	bed_open(bed); /* and the first finds its own again */
+	bed_compile(bed, TEXT(ADD));
+	assert_int_equal(bed_stats(bed).disk_hits, 1);
+	assert_int_equal(bed_stats(bed).compiled, 0);
+	bed_close(bed);
+	bed_drop(&o);
+}
+
+static void tells_plugins_apart(void **state)
+{
+	struct bed *bed = *state;
+	struct sal_compile_config second = bed->cfg;
+
+	second.device_kind = TEXT("another");
+	expect_strangers(bed, &second);
+	second = bed->cfg;
+	second.api_minor++;
+	expect_strangers(bed, &second);
+	second = bed->cfg;
+	second.api_major++;
+	expect_strangers(bed, &second);
+	second = bed->cfg;
+	second.platform_version = TEXT("fake 2");
+	expect_strangers(bed, &second);
+}
+
 static void tells_what_the_compiler_says(void **state)
 {
 	struct bed *bed = *state;
@@ -378,6 +422,7 @@ int main(void)
 		with_bed(compiles_once_for_all),
 		with_bed(compiles_large_ones_once),
 		with_bed(finds_on_disk_after_a_restart),
+		with_bed(tells_plugins_apart),
 		with_bed(tells_what_the_compiler_says),
 		with_bed(cleans_options),
 		with_bed(cancels),

@@ -21,7 +21,8 @@
 #include "compile/shelf.h"
 #include "unit/compile/folder.h"
 
-#define PLATFORM(name) ((struct sal_text){ name, sizeof(name) - 1 })
+static const uint8_t first_identity[SAL_IDENTITY_BYTES] = { 1 };
+static const uint8_t second_identity[SAL_IDENTITY_BYTES] = { 2 };
 #define SEALED(payload) (SAL_SEAL_HEAD_BYTES + (payload) + SAL_SEAL_MAC_BYTES)
 
 static struct sal_image *make_image(uint8_t key, size_t size)
@@ -84,7 +85,7 @@ static struct sal_disk open_disk(const char *folder, uint64_t limit)
 	struct sal_err err = { 0 };
 	struct sal_disk disk;
 
-	if (sal_disk_open(&disk, folder, limit, PLATFORM("one"), &err) < 0)
+	if (sal_disk_open(&disk, folder, limit, first_identity, &err) < 0)
 		fail_msg("%s", err.text);
 	return disk;
 }
@@ -265,11 +266,14 @@ static void disk_takes_nothing_foreign(void **state)
 	sal_disk_close(&disk);
 	disk = open_disk(folder, 1 << 20);
 	assert_true(disk_has(&disk, 1)); /* the secret outlives us */
-	assert_int_equal(sal_disk_open(&other, folder, 1 << 20, PLATFORM("two"), NULL), SAL_OK);
-	is_thrown_away(&other, path, "of another plugin");
+	assert_int_equal(sal_disk_open(&other, folder, 1 << 20, second_identity, NULL), SAL_OK);
+	assert_false(disk_has(&other, 1)); /* of another plugin */
+	assert_true(disk_has(&disk, 1));
+	disk_put(&other, 2, 100);
+	assert_true(disk_has(&other, 2));
+	assert_false(disk_has(&disk, 2));
 	sal_disk_close(&other);
 
-	disk_put(&disk, 1, 100);
 	folder_path(folder, SAL_SECRET_NAME, secret);
 	assert_int_equal(unlink(secret), 0);
 	other = open_disk(folder, 1 << 20);
@@ -395,7 +399,7 @@ static void disk_needs_a_directory(void **state)
 	folder_path(folder, "file", file);
 	put_file(file, "x", 1);
 	folder_path(file, "cache", below);
-	assert_true(sal_disk_open(&disk, below, 1 << 20, PLATFORM("one"), &err) < 0);
+	assert_true(sal_disk_open(&disk, below, 1 << 20, first_identity, &err) < 0);
 	assert_non_null(strstr(err.text, below));
 	sal_disk_close(&disk);
 	folder_path(folder, "some/where/deep", below);
