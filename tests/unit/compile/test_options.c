@@ -16,49 +16,7 @@
 #include "compile/flags.h"
 #include "compile/proto.h"
 #include "unit/compile/jax_options.h"
-
-/* A message under construction. */
-struct message {
-	char at[4096];
-	size_t size;
-};
-
-static void put_raw(struct message *m, const void *at, size_t size)
-{
-	assert_true(m->size + size <= sizeof(m->at));
-	memcpy(m->at + m->size, at, size);
-	m->size += size;
-}
-
-static void put_varint(struct message *m, uint64_t value)
-{
-	char bytes[10];
-
-	put_raw(m, bytes, sal_proto_varint(value, bytes));
-}
-
-static void put_number(struct message *m, uint32_t field, uint64_t value)
-{
-	put_varint(m, (uint64_t)field << 3 | SAL_PROTO_VARINT);
-	put_varint(m, value);
-}
-
-static void put_bytes(struct message *m, uint32_t field, const void *at, size_t size)
-{
-	put_varint(m, (uint64_t)field << 3 | SAL_PROTO_BYTES);
-	put_varint(m, size);
-	put_raw(m, at, size);
-}
-
-static void put_text(struct message *m, uint32_t field, const char *text)
-{
-	put_bytes(m, field, text, strlen(text));
-}
-
-static void put_message(struct message *m, uint32_t field, const struct message *inner)
-{
-	put_bytes(m, field, inner->at, inner->size);
-}
+#include "unit/compile/message.h"
 
 /* CompileOptionsProto.executable_build_options.debug_options, with something around it. */
 static struct message wrap(const struct message *debug)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The check of compiled programs: whatever the bytes, an answer; a refusal has words. */
+#include "compile/check.h"
+#include "fuzz/fuzz.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	char *bytes = fuzz_copy(data, size);
+	struct sal_err err = { 0 };
+	struct sal_check check = { .platform = { "cpu", 3 },
+				   .format = { "hlo", 3 },
+				   .optimized = { bytes, size } };
+
+	if (sal_check_program(&check, &err) < 0 && !err.text[0])
+		abort();
+	check.program = check.optimized;
+	check.optimized.size = 0;
+	(void)sal_check_program(&check, &err);
+	free(bytes);
+	return 0;
+}
