@@ -138,6 +138,11 @@ static json_t *limit_cache(const struct svc_server *server)
 	return json_integer((json_int_t)server->options.cache_bytes);
 }
 
+static json_t *limit_log(const struct svc_server *server)
+{
+	return json_integer((json_int_t)server->options.log_bytes);
+}
+
 static json_t *limit_trace(const struct svc_server *server)
 {
 	return json_integer((json_int_t)server->options.trace_records);
@@ -152,6 +157,7 @@ static const struct {
 	{ "memory", "bytes", "memory of the device", limit_memory, use_memory },
 	{ "lanes", "count", "lanes at once", limit_lanes, use_lanes },
 	{ "cache-size", "bytes", "compiled programs on disk", limit_cache, NULL },
+	{ "log-size", "bytes", "the log on disk; one older file is kept", limit_log, NULL },
 	{ "trace-records", "count", "events kept for `salus trace`", limit_trace, NULL },
 };
 

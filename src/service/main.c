@@ -18,24 +18,23 @@
 
 #define FILES_WANTED 65536u
 
-static int open_log(const char *path)
+/* The end waits so long for whoever takes the log. */
+#define LAST_LINES_MS 1000
+
+static int open_log(const struct svc_options *o)
 {
 	const char *level = getenv("SALUS_LOG");
-	int fd = STDERR_FILENO;
+	struct sal_log_config cfg = {
+		.path = o->log_path,
+		.size_max_bytes = o->log_bytes,
+		.most = level && strcmp(level, "debug") == 0 ? SAL_LOG_DEBUG : SAL_LOG_INFO,
+	};
+	struct sal_err err = { 0 };
 
-	if (path) {
-		fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-		if (fd < 0) {
-			(void)fprintf(stderr, "salusd: %s: %s\n", path, strerror(errno));
-			return -1;
-		}
-	}
-	if (path) { /* what the vendor prints belongs there, too */
-		(void)dup2(fd, STDOUT_FILENO);
-		(void)dup2(fd, STDERR_FILENO);
-	}
-	sal_log_open(fd, level && strcmp(level, "debug") == 0 ? SAL_LOG_DEBUG : SAL_LOG_INFO);
-	return 0;
+	if (sal_log_start(&cfg, &err) >= 0)
+		return 0;
+	(void)fprintf(stderr, "salusd: %s\n", err.text);
+	return -1;
 }
 
 /* To where errors went before the log took over. */
@@ -68,7 +67,7 @@ int main(int argc, char **argv)
 		return code;
 	sal_guard_memory();
 	terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
-	if (open_log(o->log_path) < 0)
+	if (open_log(o) < 0)
 		return SVC_EXIT_CONFIG;
 	(void)signal(SIGPIPE, SIG_IGN);
 	allow_files();
@@ -83,6 +82,7 @@ int main(int argc, char **argv)
 		complain(terminal, setup.err.text);
 	}
 	svc_server_close(&server);
+	sal_log_stop(LAST_LINES_MS);
 	svc_setup_fini(&setup);
 	if (rc >= 0)
 		return 0;

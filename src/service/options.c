@@ -8,6 +8,7 @@
 
 #include <ini.h>
 
+#include "base/log.h"
 #include "base/machine.h"
 #include "base/units.h"
 
@@ -79,6 +80,16 @@ static int set_limit(struct svc_setup *setup, const char *value)
 	return svc_limits_set_pair(&setup->options.limits, value, &setup->err);
 }
 
+static int set_log_size(struct svc_setup *setup, const char *value)
+{
+	int rc = sal_bytes_parse(value, &setup->options.log_bytes, &setup->err);
+
+	if (rc >= 0 && setup->options.log_bytes < SAL_LOG_SIZE_MIN)
+		rc = sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
+				 "log-size is \"%s\", expected at least 64KiB", value);
+	return rc;
+}
+
 /* --- the table --------------------------------------------------------------------------------------------- */
 
 enum kind {
@@ -123,6 +134,8 @@ static const struct setting settings[] = {
 	{ "idle-exit", "TIME", "end after that long without a job", DURATION, AT(idle_exit_ns),
 	  NULL },
 	{ "log", "FILE", "append the log there (default: stderr)", TEXT, AT(log_path), NULL },
+	{ "log-size", "SIZE", "bound of that file; one older, FILE.1, is kept (default 16MiB)",
+	  CUSTOM, 0, set_log_size },
 };
 
 #define SETTINGS (sizeof(settings) / sizeof(settings[0]))
@@ -285,6 +298,7 @@ static void set_defaults(struct svc_setup *setup)
 	o->memory_bytes = allowed_bytes / 100 * MEMORY_PERCENT;
 	o->trace_records = SVC_TRACE_ENTRIES;
 	o->cache_bytes = UINT64_C(4) << 30;
+	o->log_bytes = UINT64_C(16) << 20;
 	o->policy = &sal_policy_fair;
 	svc_limits_default(&o->limits, allowed_bytes);
 	if (sal_path_cache_dir(setup->cache_dir, sizeof(setup->cache_dir), NULL) >= 0)

@@ -13,6 +13,7 @@
 
 #define HELPERS 2
 #define LAST_WAIT_NS UINT64_C(2000000000)
+#define LAST_LINES_MS 1000u
 /* Lanes that a policy gets which wants as many as fit, if the operator names no number. */
 #define LANES_UNASKED 8
 /* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
@@ -255,6 +256,7 @@ void svc_server_close(struct svc_server *server)
 		/* The vendor may still use what we would free: leave it to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
 		svc_listen_close(&server->listen);
+		(void)sal_log_flush(LAST_LINES_MS);
 		_exit(0);
 	}
 	svc_watch_stop(server);

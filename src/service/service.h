@@ -75,7 +75,7 @@ struct svc_options {
 	const char *helper_path;
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
-	uint64_t memory_bytes, cache_bytes, idle_exit_ns;
+	uint64_t memory_bytes, cache_bytes, log_bytes, idle_exit_ns;
 	uint32_t lanes, trace_records;
 	bool no_profiles; /* jobs are not remembered */
 	struct svc_limits limits;

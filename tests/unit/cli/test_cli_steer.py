@@ -110,7 +110,7 @@ def test_policy_lists_and_chooses(stage):
     assert listed[-1] == "fair, at most 1 lane"
     assert stage.salus("policy", "srtf") == "srtf, at most 1 lane\n"
     assert stage.json("ping")["policy"] == stage.json("policy")["policy"] == "srtf"
-    assert "policy=srtf" in stage.daemon.log and "by pid=" in stage.daemon.log
+    stage.wait(lambda: re.search(r"policy=srtf .*by pid=", stage.daemon.log), "the log")
     refusal = stage.salus("policy", "lifo", status=1)
     assert "fifo, srtf, pack, fair, rr, priority, las, mix" in refusal
     assert stage.json("policy")["policy"] == "srtf"
@@ -159,7 +159,7 @@ def test_set_changes_what_is_asked_for_and_no_more(stage):
     out = stage.salus("set", "j", "priority=7", "memory=none", "time=unknown")
     assert out == "j (id 1): weight 0.5, priority 7, memory none, time unknown, inference\n"
     assert stage.json("set", "j", "weight=3")["weight"] == 3.0
-    assert "set id=1 name=j by pid=" in stage.daemon.log
+    stage.wait(lambda: "set id=1 name=j by pid=" in stage.daemon.log, "the log")
 
 
 @pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5",
@@ -208,7 +208,7 @@ def test_kill(stage, ms):
     victim.thread.join(5)
     assert victim.ended is not None  # the connection is gone, whatever it waited for
     assert [s["name"] for s in stage.json("ps")["sessions"]] == ["other"]
-    assert re.search(r"killed id=1 name=victim by pid=\d+ uid=\d+", stage.daemon.log)
+    stage.wait(lambda: re.search(r"killed id=1 name=victim by pid=\d+ uid=\d+", stage.daemon.log), "the log")
     others = stage.session("other")["iterations"]
     stage.wait(lambda: stage.session("other")["iterations"] > others + 5, "the other to go on")
     assert "no job" in stage.salus("kill", "victim", status=1)
