@@ -97,7 +97,9 @@ static int get_trace(struct sim_recording *out)
 	rc = read_shared(fd, out, &err);
 	if (fd >= 0)
 		(void)close(fd);
-	return rc < 0 ? cli_fail(CLI_FAILED, &err) : CLI_OK;
+	if (rc < 0)
+		return cli_fail(rc == -SAL_UNAVAILABLE ? CLI_TRY_LATER : CLI_FAILED, &err);
+	return CLI_OK;
 }
 
 static void tell(void *ctx, size_t done, size_t of)

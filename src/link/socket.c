@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <string.h>
@@ -36,31 +37,40 @@ int sal_socket_connect(const char *path, struct sal_err *err)
 	return fd;
 }
 
+/* Some bytes, and descriptors with the first of them; as sendmsg. */
+static ssize_t send_some(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
+			 int flags)
+{
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))] = { 0 };
+	struct iovec part = { .iov_base = (void *)bytes, .iov_len = size };
+	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (fd_count > 0) {
+		struct cmsghdr *head;
+
+		message.msg_control = control;
+		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+		head = CMSG_FIRSTHDR(&message);
+		head->cmsg_level = SOL_SOCKET;
+		head->cmsg_type = SCM_RIGHTS;
+		head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+		memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
+	}
+	do
+		n = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
 		    struct sal_err *err)
 {
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(SAL_FDS_MAX * sizeof(int))] = { 0 };
 	const char *at = bytes;
 
 	while (size > 0) {
-		struct iovec part = { .iov_base = (void *)at, .iov_len = size };
-		struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
-		ssize_t n;
+		ssize_t n = send_some(fd, at, size, fds, fd_count, 0);
 
-		if (fd_count > 0) {
-			struct cmsghdr *head;
-
-			message.msg_control = control;
-			message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-			head = CMSG_FIRSTHDR(&message);
-			head->cmsg_level = SOL_SOCKET;
-			head->cmsg_type = SCM_RIGHTS;
-			head->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-			memcpy(CMSG_DATA(head), fds, fd_count * sizeof(int));
-		}
-		n = sendmsg(fd, &message, MSG_NOSIGNAL);
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return sal_err_set(err, SAL_UNAVAILABLE, "send: %s", strerror(errno));
 		at += n;
@@ -68,6 +78,16 @@ int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size
 		fd_count = 0; /* they went with the first bytes */
 	}
 	return SAL_OK;
+}
+
+int sal_socket_try_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count)
+{
+	ssize_t n =
+		send_some(fd, bytes, size < INT_MAX ? size : INT_MAX, fds, fd_count, MSG_DONTWAIT);
+
+	if (n < 0 && errno != EAGAIN)
+		return -SAL_UNAVAILABLE;
+	return n < 0 ? 0 : (int)n;
 }
 
 /* Where descriptors go. */

@@ -18,11 +18,17 @@
 /* Returns the descriptor, or a negative code; -SAL_UNAVAILABLE if nobody listens there. */
 int sal_socket_connect(const char *path, struct sal_err *err);
 
-/* Send or receive exactly `size` bytes, or fail with -SAL_UNAVAILABLE; gives up after timeout_ms. */
+/*
+ * Send or receive exactly `size` bytes, or fail with -SAL_UNAVAILABLE; receiving gives up after timeout_ms. Sending
+ * to a socket that does not block fails if the bytes do not fit now: part of them may have gone.
+ */
 int sal_socket_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count,
 		    struct sal_err *err);
 int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_count, int timeout_ms,
 		       struct sal_err *err);
+
+/* Send what fits now, without waiting: how many bytes, or -SAL_UNAVAILABLE. Descriptors go with the first byte. */
+int sal_socket_try_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_count);
 
 /* Anonymous shared memory of fixed size: the peer can neither shrink nor grow it. */
 int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);

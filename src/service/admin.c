@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 /* --- words ----------------------------------------------------------------------------------------------- */
 
@@ -132,38 +131,55 @@ static json_t *answer(struct svc_question *q)
 	return NULL;
 }
 
+/* The one question that is long to answer and looks the same to all. */
+static bool is_shared(const struct svc_question *q)
+{
+	const char *op = json_string_value(json_object_get(q->object, "op"));
+
+	return op && strcmp(op, "ps") == 0;
+}
+
 static json_t *refusal(const struct sal_err *err)
 {
 	return json_pack("{s:b, s:s, s:o}", "ok", 0, "code", sal_code_name(err->code), "error",
 			 svc_json_text(err->text));
 }
 
-char *svc_admin_answer(struct svc_server *server, int fd, const char *line)
+static struct svc_answer_line *put_into_words(struct svc_question *q)
 {
-	struct ucred peer = { 0 };
-	socklen_t size = sizeof(peer);
-	struct svc_question q = { .server = server };
-	json_t *reply;
-	char *text, *with_end = NULL;
+	json_t *reply = answer(q);
+	struct svc_answer_line *a;
+	char *text;
 
-	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-	q.pid = peer.pid;
-	q.uid = peer.uid;
-	q.object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
-	reply = answer(&q);
 	if (!reply)
-		reply = refusal(&q.err);
-	json_decref(q.object);
+		reply = refusal(&q->err);
 	text = json_dumps(reply, JSON_COMPACT);
 	json_decref(reply);
-	if (text) {
-		size_t n = strlen(text);
+	a = svc_answer_line_create(text, q->fd);
+	free(text);
+	return a;
+}
 
-		with_end = realloc(text, n + 2);
-		if (with_end)
-			memcpy(with_end + n, "\n", 2);
-		else
-			free(text);
+struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
+					 const char *line)
+{
+	struct svc_question q = {
+		.server = server,
+		.pid = asker->pid,
+		.uid = asker->uid,
+		.has_fd_room = asker->has_fd_room,
+		.fd = -1,
+	};
+	struct svc_answer_line *a;
+
+	q.object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+	if (!asker->shared || !is_shared(&q)) {
+		a = put_into_words(&q);
+	} else {
+		if (!*asker->shared)
+			*asker->shared = put_into_words(&q);
+		a = *asker->shared ? svc_answer_line_ref(*asker->shared) : NULL;
 	}
-	return with_end;
+	json_decref(q.object);
+	return a;
 }

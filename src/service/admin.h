@@ -16,7 +16,21 @@
 #include <jansson.h>
 
 #include "base/words.h"
+#include "service/answer_line.h"
 #include "service/service.h"
+
+/* Who asks. */
+struct svc_asker {
+	pid_t pid; /* 0: unknown */
+	uid_t uid;
+	bool has_fd_room; /* the answer may have a descriptor */
+	struct svc_answer_line *
+		*shared; /* what others get who asked for `ps` in this round, if any; may be NULL */
+};
+
+/* One line for one line; a reference. NULL: no memory. Main thread. */
+struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
+					 const char *line);
 
 /* One question: the object, and who asks. */
 struct svc_question {
@@ -24,6 +38,8 @@ struct svc_question {
 	json_t *object; /* borrowed */
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
+	bool has_fd_room;
+	int fd; /* owned: goes with the answer; -1: none */
 	struct sal_err err; /* why there is no answer */
 };
 

@@ -1,12 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * admin_view - everything there is to see: the device, its lanes, the sessions.
+ *
+ * Numbers are copied under server->lock, a few sessions at a time; words are made of them afterwards. So the
+ * answer about many is no single moment: a session may have gone on while others were looked at.
  */
 #include "service/admin.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/lane.h"
+#include "service/walk.h"
+
+/* What there is to say about a session. */
+struct session_view {
+	uint64_t id, open_ns, idle_ns, used_ns, waited_ns, iterations;
+	uint64_t live_bytes, held_bytes, paged_bytes, ephem_bytes;
+	uint64_t programs, buffers, queued;
+	char name[SAL_NAME_BYTES];
+	pid_t pid;
+	uid_t uid;
+	const char *state; /* a literal */
+	bool paused;
+	int lane; /* -1: none */
+	uint32_t weight_milli;
+	struct sal_job job;
+};
+
+struct lane_view {
+	bool is_open, is_running;
+	uint64_t at, bytes, running, busy_ns, iterations;
+};
+
+/* Everything, and when it was looked at. */
+struct view {
+	const struct svc_server *server; /* borrowed */
+	uint64_t now_ns;
+	struct session_view *sessions; /* owned */
+	size_t session_count;
+	struct lane_view lanes[SAL_LANES_MAX];
+	uint64_t capacity_bytes, persist_bytes, lane_sum_bytes, busy_ns, iterations;
+	const char *policy; /* a literal */
+	uint32_t lane_limit;
+};
 
 json_t *svc_answer_ping(struct svc_question *q)
 {
@@ -44,140 +82,220 @@ const char *svc_state_name(const struct sal_session *core)
 	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
 }
 
-/* --- sessions -------------------------------------------------------------------------------------------- */
+/* --- copies, under server->lock ---------------------------------------------------------------------------- */
 
-static json_t *describe_memory(const struct svc_session *s)
+static void copy_memory(const struct svc_session *s, struct session_view *v)
 {
 	const struct sal_session *core = s->core;
-	uint64_t ephem_bytes = core->ephem_bytes > s->temp_bytes ? core->ephem_bytes
-								 : s->temp_bytes;
 
+	v->live_bytes = s->live_bytes;
+	v->held_bytes = core->held_bytes;
+	v->paged_bytes = core->paged_bytes;
+	v->ephem_bytes = core->ephem_bytes > s->temp_bytes ? core->ephem_bytes : s->temp_bytes;
+	v->programs = s->programs.count;
+	v->buffers = s->buffers.count;
+}
+
+static void copy_session(struct view *view, const struct svc_session *s)
+{
+	struct session_view *v = &view->sessions[view->session_count++];
+	const struct sal_session *core = s->core;
+	const struct svc_execution *x;
+
+	*v = (struct session_view){
+		.id = s->id,
+		.open_ns = s->open_ns,
+		.used_ns = core->used_ns,
+		.waited_ns = core->waited_ns,
+		.iterations = core->done_iterations,
+		.pid = s->pid,
+		.uid = s->uid,
+		.state = svc_state_name(core),
+		.paused = core->paused,
+		.lane = core->lane ? (int)core->lane->index : -1,
+		.weight_milli = sal_session_weight(core),
+		.job = core->job,
+	};
+	memcpy(v->name, s->name, sizeof(v->name));
+	copy_memory(s, v);
+	TAILQ_FOREACH(x, &s->executions, link)
+		v->queued += !svc_execution_has_started(x);
+	if (!sal_session_has_work(core) && view->now_ns > core->idle_since_ns)
+		v->idle_ns = view->now_ns - core->idle_since_ns;
+}
+
+static void copy_lane(const struct svc_server *server, uint32_t index, struct lane_view *v)
+{
+	const struct sal_lane *lane = sal_engine_lane(server->engine, index);
+
+	v->is_open = lane->open;
+	v->at = lane->at;
+	v->bytes = sal_engine_memory(server->engine)->lane_bytes[index];
+	v->is_running = lane->running;
+	v->running = lane->running ? lane->running->id : 0;
+	v->busy_ns = server->lanes[index].busy_ns;
+	v->iterations = server->lanes[index].iterations;
+}
+
+static void copy_device(struct view *view)
+{
+	const struct sal_engine *engine = view->server->engine;
+	const struct sal_memory *memory = sal_engine_memory(engine);
+	uint32_t i;
+
+	view->capacity_bytes = memory->capacity_bytes;
+	view->persist_bytes = memory->persist_bytes;
+	view->lane_sum_bytes = memory->lane_sum_bytes;
+	view->policy = sal_engine_policy(engine)->name;
+	view->lane_limit = sal_engine_lane_limit(engine);
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		copy_lane(view->server, i, &view->lanes[i]);
+		view->busy_ns += view->lanes[i].busy_ns;
+		view->iterations += view->lanes[i].iterations;
+	}
+}
+
+static void copy(void *ctx, const struct svc_session *s)
+{
+	if (s)
+		copy_session(ctx, s);
+	else
+		copy_device(ctx);
+}
+
+static int copy_all(struct svc_server *server, struct view *view, struct sal_err *err)
+{
+	struct svc_walk walk = { .server = server };
+
+	*view = (struct view){ .server = server, .now_ns = svc_now_ns() };
+	do {
+		struct session_view *more = reallocarray(view->sessions,
+							 view->session_count + SVC_WALK_SESSIONS,
+							 sizeof(*view->sessions));
+
+		if (!more) {
+			svc_walk_end(&walk);
+			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+		}
+		view->sessions = more;
+		/* Pages that are not there yet are not to be waited for under the lock. */
+		memset(more + view->session_count, 0, SVC_WALK_SESSIONS * sizeof(*more));
+	} while (svc_walk_on(&walk, copy, view));
+	return SAL_OK;
+}
+
+/* --- words -------------------------------------------------------------------------------------------------- */
+
+static json_t *describe_memory(const struct session_view *v)
+{
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "persist_bytes",
-			 (json_int_t)s->live_bytes, "held_bytes", (json_int_t)core->held_bytes,
-			 "paged_bytes", (json_int_t)core->paged_bytes, "ephem_bytes",
-			 (json_int_t)ephem_bytes, "limit_bytes", (json_int_t)core->job.limit_bytes,
-			 "programs", (json_int_t)s->programs.count, "buffers",
-			 (json_int_t)s->buffers.count);
+			 (json_int_t)v->live_bytes, "held_bytes", (json_int_t)v->held_bytes,
+			 "paged_bytes", (json_int_t)v->paged_bytes, "ephem_bytes",
+			 (json_int_t)v->ephem_bytes, "limit_bytes", (json_int_t)v->job.limit_bytes,
+			 "programs", (json_int_t)v->programs, "buffers", (json_int_t)v->buffers);
+}
+
+static json_t *describe_job(const struct sal_job *job, uint32_t weight_milli)
+{
+	return json_pack("{s:f, s:I, s:s, s:f}", "weight", weight_milli / 1000.0, "priority",
+			 (json_int_t)job->priority, "kind",
+			 job->kind == SAL_INFERENCE ? "inference" : "training", "total_s",
+			 svc_seconds(job->total_ns));
 }
 
 json_t *svc_describe_job(const struct sal_session *core)
 {
-	return json_pack("{s:f, s:I, s:s, s:f}", "weight", sal_session_weight(core) / 1000.0,
-			 "priority", (json_int_t)core->job.priority, "kind",
-			 core->job.kind == SAL_INFERENCE ? "inference" : "training", "total_s",
-			 svc_seconds(core->job.total_ns));
+	return describe_job(&core->job, sal_session_weight(core));
 }
 
-static json_t *describe_session(const struct svc_session *s, uint64_t now_ns)
+static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
 {
-	const struct sal_session *core = s->core;
-	const struct svc_execution *x;
-	json_int_t queued = 0;
-	double idle_s = 0;
-	json_t *session;
+	uint64_t age_ns = now_ns > v->open_ns ? now_ns - v->open_ns : 0;
+	json_t *session = json_pack(
+		"{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}", "id",
+		(json_int_t)v->id, "name", svc_json_text(v->name), "pid", (int)v->pid, "uid",
+		(int)v->uid, "state", v->state, "paused", (int)v->paused, "lane", v->lane,
+		"iterations", (json_int_t)v->iterations, "used_s", svc_seconds(v->used_ns),
+		"waited_s", svc_seconds(v->waited_ns), "queued", (json_int_t)v->queued, "age_s",
+		svc_seconds(age_ns), "idle_s", svc_seconds(v->idle_ns));
 
-	TAILQ_FOREACH(x, &s->executions, link)
-		queued += !svc_execution_has_started(x);
-	if (!sal_session_has_work(core) && now_ns > core->idle_since_ns)
-		idle_s = svc_seconds(now_ns - core->idle_since_ns);
-	session = json_pack("{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}",
-			    "id", (json_int_t)s->id, "name", svc_json_text(s->name), "pid",
-			    (int)s->pid, "uid", (int)s->uid, "state", svc_state_name(core),
-			    "paused", (int)core->paused, "lane",
-			    core->lane ? (int)core->lane->index : -1, "iterations",
-			    (json_int_t)core->done_iterations, "used_s", svc_seconds(core->used_ns),
-			    "waited_s", svc_seconds(core->waited_ns), "queued", queued, "age_s",
-			    svc_seconds(now_ns - s->open_ns), "idle_s", idle_s);
-	(void)json_object_update_new(session, describe_memory(s));
-	(void)json_object_update_new(session, svc_describe_job(core));
+	(void)json_object_update_new(session, describe_memory(v));
+	(void)json_object_update_new(session, describe_job(&v->job, v->weight_milli));
 	return session;
 }
 
-static json_t *describe_sessions(const struct svc_server *server, uint64_t now_ns)
+static json_t *describe_sessions(const struct view *view)
 {
 	json_t *sessions = json_array();
-	const struct svc_session *s;
+	size_t i;
 
-	TAILQ_FOREACH(s, &server->sessions, link)
-		(void)json_array_append_new(sessions, describe_session(s, now_ns));
+	for (i = 0; i < view->session_count; i++)
+		(void)json_array_append_new(sessions,
+					    describe_session(&view->sessions[i], view->now_ns));
 	return sessions;
 }
 
-/* --- lanes and the device -------------------------------------------------------------------------------- */
-
-static json_t *describe_lane(const struct svc_server *server, const struct sal_lane *lane)
+static json_t *describe_lane(const struct view *view, uint32_t index)
 {
-	const struct svc_lane *own = &server->lanes[lane->index];
-	const struct svc_session *s;
+	const struct lane_view *v = &view->lanes[index];
 	json_t *ids = json_array();
+	size_t i;
 
-	TAILQ_FOREACH(s, &server->sessions, link)
-		if (s->core->lane == lane)
-			(void)json_array_append_new(ids, json_integer((json_int_t)s->id));
-	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:f, s:I}", "index", (int)lane->index,
-			 "at_bytes", (json_int_t)lane->at, "bytes",
-			 (json_int_t)sal_engine_memory(server->engine)->lane_bytes[lane->index],
-			 "sessions", ids, "running",
-			 lane->running ? json_integer((json_int_t)lane->running->id) : json_null(),
-			 "busy_s", svc_seconds(own->busy_ns), "iterations",
-			 (json_int_t)own->iterations);
+	for (i = 0; i < view->session_count; i++)
+		if (view->sessions[i].lane == (int)index)
+			(void)json_array_append_new(ids,
+						    json_integer((json_int_t)view->sessions[i].id));
+	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:f, s:I}", "index", (int)index, "at_bytes",
+			 (json_int_t)v->at, "bytes", (json_int_t)v->bytes, "sessions", ids,
+			 "running",
+			 v->is_running ? json_integer((json_int_t)v->running) : json_null(),
+			 "busy_s", svc_seconds(v->busy_ns), "iterations",
+			 (json_int_t)v->iterations);
 }
 
-static json_t *describe_lanes(const struct svc_server *server)
+static json_t *describe_lanes(const struct view *view)
 {
 	json_t *lanes = json_array();
 	uint32_t i;
 
-	for (i = 0; i < SAL_LANES_MAX; i++) {
-		const struct sal_lane *lane = sal_engine_lane(server->engine, i);
-
-		if (lane->open)
-			(void)json_array_append_new(lanes, describe_lane(server, lane));
-	}
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		if (view->lanes[i].is_open)
+			(void)json_array_append_new(lanes, describe_lane(view, i));
 	return lanes;
 }
 
-static json_t *describe_device(const struct svc_server *server, uint64_t now_ns)
+static json_t *describe_device(const struct svc_server *server, const struct view *view)
 {
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
-	const struct sal_memory *memory = sal_engine_memory(server->engine);
-	uint64_t busy_ns = 0, iterations = 0;
-	uint32_t i;
 
-	for (i = 0; i < SAL_LANES_MAX; i++) {
-		busy_ns += server->lanes[i].busy_ns;
-		iterations += server->lanes[i].iterations;
-	}
 	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i}", "platform",
 			 platform.at, platform.size, "capacity_bytes",
-			 (json_int_t)memory->capacity_bytes, "persist_bytes",
-			 (json_int_t)memory->persist_bytes, "lane_sum_bytes",
-			 (json_int_t)memory->lane_sum_bytes, "busy_s", svc_seconds(busy_ns),
-			 "iterations", (json_int_t)iterations, "now_s", svc_seconds(now_ns),
-			 "uptime_s", svc_seconds(now_ns - server->start_ns), "policy",
-			 sal_engine_policy(server->engine)->name, "lane_limit",
-			 (int)sal_engine_lane_limit(server->engine));
+			 (json_int_t)view->capacity_bytes, "persist_bytes",
+			 (json_int_t)view->persist_bytes, "lane_sum_bytes",
+			 (json_int_t)view->lane_sum_bytes, "busy_s", svc_seconds(view->busy_ns),
+			 "iterations", (json_int_t)view->iterations, "now_s",
+			 svc_seconds(view->now_ns), "uptime_s",
+			 svc_seconds(view->now_ns - server->start_ns), "policy", view->policy,
+			 "lane_limit", (int)view->lane_limit);
 }
 
 json_t *svc_answer_ps(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
 	struct sal_compile_stats stats;
-	json_t *sessions, *lanes, *device;
-	const char *policy;
-	uint64_t now_ns;
+	struct view view;
+	json_t *reply = NULL;
 
-	svc_lock(server);
-	now_ns = svc_now_ns();
-	sessions = describe_sessions(server, now_ns);
-	lanes = describe_lanes(server);
-	device = describe_device(server, now_ns);
-	policy = sal_engine_policy(server->engine)->name;
-	svc_unlock(server);
-	sal_compile_stats(server->pool, &stats);
-	return json_pack("{s:b, s:o, s:o, s:o, s:s, s:{s:I, s:I, s:I, s:I}}", "ok", 1, "device",
-			 device, "lanes", lanes, "sessions", sessions, "policy", policy, "programs",
-			 "compiled", (json_int_t)stats.compiled, "memory_hits",
-			 (json_int_t)stats.memory_hits, "disk_hits", (json_int_t)stats.disk_hits,
-			 "failed", (json_int_t)stats.failed);
+	if (copy_all(server, &view, &q->err) >= 0) {
+		sal_compile_stats(server->pool, &stats);
+		reply = json_pack("{s:b, s:o, s:o, s:o, s:s, s:{s:I, s:I, s:I, s:I}}", "ok", 1,
+				  "device", describe_device(server, &view), "lanes",
+				  describe_lanes(&view), "sessions", describe_sessions(&view),
+				  "policy", view.policy, "programs", "compiled",
+				  (json_int_t)stats.compiled, "memory_hits",
+				  (json_int_t)stats.memory_hits, "disk_hits",
+				  (json_int_t)stats.disk_hits, "failed", (json_int_t)stats.failed);
+	}
+	free(view.sessions);
+	return reply;
 }

@@ -51,6 +51,7 @@
 #include "link/ring.h"
 #include "service/carrier.h"
 #include "service/dispatch.h"
+#include "service/connections.h"
 #include "service/idmap.h"
 #include "service/limits.h"
 #include "service/listen.h"
@@ -539,6 +540,7 @@ struct svc_server {
 	struct svc_listen listen;
 	struct sal_compile_pool *pool; /* owned */
 	LIST_HEAD(, svc_client) clients; /* owned: connections */
+	struct svc_connections connections;
 	uint64_t idle_since_ns;
 	bool is_started; /* all threads run */
 	bool closing;
@@ -564,9 +566,6 @@ void svc_server_post(struct svc_server *server, struct svc_job *take_job);
 /* Main thread: do what was posted; forget what the pool still has of a session's. */
 void svc_on_jobs(uv_async_t *bell);
 void svc_jobs_cancel(struct svc_session *s);
-/* One line of JSON for one line of JSON; to be freed. fd: the connection of who asks, for the log. */
-char *svc_admin_answer(struct svc_server *server, int fd, const char *line);
-
 uint64_t svc_now_ns(void);
 
 #endif

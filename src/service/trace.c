@@ -2,10 +2,15 @@
 #include "service/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+/* A copy lives so long after somebody was given it: time enough to copy it again. */
+#define SNAPSHOT_NS UINT64_C(10000000000)
 
 static int64_t read_clock(clockid_t clock)
 {
@@ -32,7 +37,6 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 			.realtime_ns = read_clock(CLOCK_REALTIME) - now_ns,
 			.tuning = cfg->tuning,
 		},
-		.answer_fd = -1,
 	};
 	sal_trace_copy_name(t->head.policy, sizeof(t->head.policy), policy->name);
 	memory = mmap(NULL, room * sizeof(*t->entries), PROT_READ | PROT_WRITE,
@@ -44,15 +48,28 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 	return SAL_OK;
 }
 
+/* Whoever copied it before the magic went has a whole copy. */
+static void drop_oldest(struct svc_trace *t)
+{
+	struct svc_snapshot *s = &t->snapshots[0];
+	const uint64_t no_magic = 0, page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	if (pwrite(s->fd, &no_magic, sizeof(no_magic), offsetof(struct sal_trace_head, magic)) > 0)
+		(void)fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				(off_t)((s->bytes + page - 1) / page * page));
+	(void)close(s->fd);
+	t->snapshot_count--;
+	memmove(s, s + 1, t->snapshot_count * sizeof(*s));
+}
+
 void svc_trace_close(struct svc_trace *t)
 {
 	if (!t->entries)
 		return;
 	(void)munmap(t->entries, t->room * sizeof(*t->entries));
 	t->entries = NULL;
-	if (t->answer_fd >= 0)
-		(void)close(t->answer_fd);
-	t->answer_fd = -1;
+	while (t->snapshot_count > 0)
+		drop_oldest(t);
 }
 
 void svc_trace_put(struct svc_trace *t, const struct sal_engine *engine, const struct sal_record *r,
@@ -73,24 +90,75 @@ uint64_t svc_trace_bytes(uint64_t entries, uint64_t names)
 	       names * sizeof(struct sal_trace_name);
 }
 
-struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
-				      void *to, uint64_t most)
+static void fill_head(const struct svc_trace *t, const struct sal_engine *engine,
+		      struct sal_trace_head *head)
 {
 	const struct sal_memory *memory = sal_engine_memory(engine);
-	struct sal_trace_head *head = to;
-	struct sal_trace_entry *out = (struct sal_trace_entry *)(head + 1);
-	uint64_t count = svc_trace_count(t) < most ? svc_trace_count(t) : most;
-	uint64_t first = (t->put - count) & (t->room - 1);
-	uint64_t straight = count < t->room - first ? count : t->room - first;
 
 	*head = t->head;
-	head->count = count;
-	head->dropped = t->put - count;
 	head->memory = (struct sal_trace_memory){
 		.persist_bytes = memory->persist_bytes,
 		.lane_sum_bytes = memory->lane_sum_bytes,
 	};
-	memcpy(out, t->entries + first, straight * sizeof(*out));
-	memcpy(out + straight, t->entries, (count - straight) * sizeof(*out));
-	return (struct sal_trace_name *)(out + count);
+}
+
+/* Of the entries first to end-1 those that are still there; the first of them. One round: see above. */
+static uint64_t copy_round(const struct svc_trace *t, uint64_t first, uint64_t end,
+			   struct sal_trace_entry *to)
+{
+	uint64_t oldest = t->put - svc_trace_count(t);
+	uint64_t i = first > oldest ? first : oldest;
+
+	for (first = i; i < end; i++)
+		*to++ = t->entries[i & (t->room - 1)];
+	return first < end ? first : end;
+}
+
+struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
+				      pthread_mutex_t *lock, void *to, uint64_t most)
+{
+	struct sal_trace_head *head = to;
+	struct sal_trace_entry *out = (struct sal_trace_entry *)(head + 1);
+	uint64_t first, end, next;
+
+	(void)pthread_mutex_lock(lock);
+	fill_head(t, engine, head);
+	end = next = t->put;
+	first = end - (svc_trace_count(t) < most ? svc_trace_count(t) : most);
+	(void)pthread_mutex_unlock(lock);
+	while (next > first) { /* newest first: what is overwritten meanwhile is the oldest */
+		uint64_t from = next - first > SVC_TRACE_ROUND ? next - SVC_TRACE_ROUND : first;
+		uint64_t got;
+
+		(void)pthread_mutex_lock(lock);
+		got = copy_round(t, from, next, out + (from - first));
+		(void)pthread_mutex_unlock(lock);
+		if (got > from) { /* the rest is gone */
+			memmove(out, out + (from - first), (next - got) * sizeof(*out));
+			memmove(out + (next - got), out + (next - first),
+				(end - next) * sizeof(*out));
+			first = next = got;
+		} else {
+			next = from;
+		}
+	}
+	head->count = end - first;
+	head->dropped = first;
+	return (struct sal_trace_name *)(out + head->count);
+}
+
+/* --- snapshots ---------------------------------------------------------------------------------------------- */
+
+void svc_trace_forget(struct svc_trace *t, uint64_t now_ns)
+{
+	while (t->snapshot_count > 0 && now_ns - t->snapshots[0].given_ns > SNAPSHOT_NS)
+		drop_oldest(t);
+}
+
+struct svc_snapshot *svc_trace_keep(struct svc_trace *t, const struct svc_snapshot *take_snapshot)
+{
+	if (t->snapshot_count == SVC_SNAPSHOTS_MAX)
+		drop_oldest(t);
+	t->snapshots[t->snapshot_count] = *take_snapshot;
+	return &t->snapshots[t->snapshot_count++];
 }

@@ -5,21 +5,37 @@
  * The ring's memory is mapped at once and used as it fills, so a daemon that does nothing pays nothing.
  * Putting an entry is a copy; the oldest gives way.
  *
- * Threads: under server->lock, but answer_fd, which is the main thread's.
+ * A snapshot is a copy of the ring in shared memory, for `salus trace`. There are few, and none lives long: the daemon
+ * takes the memory back even if somebody keeps the descriptor, who then finds a head without its magic.
+ *
+ * Threads: under server->lock, but the snapshots, which are the main thread's.
  */
 #ifndef SAL_SERVICE_TRACE_H
 #define SAL_SERVICE_TRACE_H
 
+#include <pthread.h>
+
 #include "core/trace.h"
 
 #define SVC_TRACE_ENTRIES 65536u
+/* Entries that are copied while server->lock is held once. */
+#define SVC_TRACE_ROUND 256u
+#define SVC_SNAPSHOTS_MAX 4u
+
+struct svc_snapshot {
+	int fd; /* owned */
+	uint64_t bytes;
+	uint64_t made_ns, given_ns; /* given: to the last who asked */
+	struct sal_trace_head head;
+};
 
 struct svc_trace {
 	struct sal_trace_entry *entries; /* owned mapping */
 	uint64_t room; /* a power of two */
 	uint64_t put; /* entries so far; the last `room` of them are there */
 	struct sal_trace_head head; /* what does not change */
-	int answer_fd; /* owned: goes with the answer to `trace`; -1: none */
+	struct svc_snapshot snapshots[SVC_SNAPSHOTS_MAX]; /* oldest first */
+	uint32_t snapshot_count;
 };
 
 /* room is a power of two; cfg: what the engine is about to be made with. */
@@ -44,9 +60,15 @@ uint64_t svc_trace_bytes(uint64_t entries, uint64_t names);
 
 /*
  * Write head and entries to `to`, which has room for `most` entries; older ones are left out and count as
- * dropped. Returns where the names go; head.name_count is the caller's to set.
+ * dropped. Takes the lock, again and again for a short time: entries that are overwritten meanwhile are left out,
+ * too. Returns where the names go; head.name_count is the caller's to set.
  */
 struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
-				      void *to, uint64_t most);
+				      pthread_mutex_t *lock, void *to, uint64_t most);
+
+/* Takes back the memory of snapshots that are too old. */
+void svc_trace_forget(struct svc_trace *t, uint64_t now_ns);
+/* Puts one behind the others; the oldest gives way. */
+struct svc_snapshot *svc_trace_keep(struct svc_trace *t, const struct svc_snapshot *take_snapshot);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/recording.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,28 +138,46 @@ static bool is_whole(const struct sal_trace_head *head, size_t size)
 	return head->name_count <= rest / sizeof(struct sal_trace_name);
 }
 
+/* By the head's copy: the original may change. */
+static int copy_all(const struct sal_trace_head *head, size_t size, struct sim_recording *out,
+		    struct sal_err *err)
+{
+	const struct sal_trace_entry *entries = (const struct sal_trace_entry *)(head + 1);
+
+	out->head = copy(head, sizeof(*head));
+	if (out->head && !is_whole(out->head, size))
+		return sal_err_set(err, SAL_DATA_LOSS, "the trace is of another version of salusd");
+	if (out->head) {
+		size_t count = out->head->count;
+
+		out->entries = copy(entries, count * sizeof(*entries));
+		out->names = copy(entries + count, out->head->name_count * sizeof(*out->names));
+	}
+	if (!out->head || !out->entries || !out->names)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	if (!is_valid(out))
+		return sal_err_set(err, SAL_DATA_LOSS,
+				   "the trace has an entry that makes no sense");
+	return SAL_OK;
+}
+
 int sim_recording_copy(const void *bytes, size_t size, struct sim_recording *out,
 		       struct sal_err *err)
 {
 	const struct sal_trace_head *head = bytes;
-	const struct sal_trace_entry *entries = (const struct sal_trace_entry *)(head + 1);
+	int rc;
 
 	*out = (struct sim_recording){ 0 };
-	if (size < sizeof(*head) || !is_whole(head, size))
+	if (size < sizeof(*head))
 		return sal_err_set(err, SAL_DATA_LOSS, "the trace is of another version of salusd");
-	out->head = copy(head, sizeof(*head));
-	out->entries = copy(entries, head->count * sizeof(*entries));
-	out->names = copy(entries + head->count, head->name_count * sizeof(*out->names));
-	if (!out->head || !out->entries || !out->names) {
+	rc = copy_all(head, size, out, err);
+	atomic_thread_fence(memory_order_acquire);
+	if (*(const volatile uint64_t *)&head->magic == 0) /* whatever we have seen of it */
+		rc = sal_err_set(err, SAL_UNAVAILABLE,
+				 "salusd took the trace back before it was read: ask again");
+	if (rc < 0)
 		sim_recording_fini(out);
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	}
-	if (!is_valid(out)) {
-		sim_recording_fini(out);
-		return sal_err_set(err, SAL_DATA_LOSS,
-				   "the trace has an entry that makes no sense");
-	}
-	return SAL_OK;
+	return rc;
 }
 
 void sim_recording_fini(struct sim_recording *rec)

@@ -28,7 +28,10 @@ struct sim_progress {
 	void *ctx;
 };
 
-/* A copy of what salusd handed out (core/trace.h), which may be larger than what is in it. */
+/*
+ * A copy of what salusd handed out (core/trace.h), which may be larger than what is in it. -SAL_UNAVAILABLE: salusd
+ * took it back meanwhile.
+ */
 int sim_recording_copy(const void *bytes, size_t size, struct sim_recording *out,
 		       struct sal_err *err);
 

@@ -118,4 +118,4 @@ def test_asking_costs_the_daemon_nothing(daemon, client, tmp_path):
     held = daemon.holdings()
     for _ in range(20):
         assert daemon.salus("trace", "-o", tmp_path / "trace.json").returncode == 0
-    daemon.wait_holding(held)
+    daemon.wait_holding(held, 20)  # a copy lives for 10 s

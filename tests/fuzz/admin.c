@@ -2,22 +2,24 @@
 /* Questions: whatever the line, the answer is a line. */
 #include "fuzz/fuzz.h"
 #include "fuzz/server.h"
+#include "service/admin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct svc_server *server = fuzz_server(false);
 	char *line = malloc(size + 1);
-	char *answer;
+	struct svc_asker asker = { .has_fd_room = true };
+	struct svc_answer_line *answer;
 
 	if (!line)
 		abort();
 	if (size > 0)
 		memcpy(line, data, size);
 	line[size] = '\0';
-	answer = svc_admin_answer(server, -1, line);
-	if (!answer || answer[0] != '{' || !strchr(answer, '\n'))
+	answer = svc_admin_answer(server, &asker, line);
+	if (!answer || answer->text[0] != '{' || !strchr(answer->text, '\n'))
 		abort();
-	free(answer);
+	svc_answer_line_unref(answer);
 	free(line);
 	return 0;
 }

@@ -199,9 +199,12 @@ static void test_the_end_does_not_wait_for_a_reader(void **state)
 
 static void test_a_disk_that_is_full(void **state)
 {
+	struct stat st;
 	int i;
 
 	(void)state;
+	if (stat("/dev/full", &st) < 0 || !S_ISCHR(st.st_mode))
+		skip(); /* nothing there, or somebody's file: it is not ours to make or to fill */
 	start("/dev/full", 0);
 	for (i = 0; i < 1000; i++)
 		sal_log_debug("here", "line %d", i);

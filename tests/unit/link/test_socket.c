@@ -482,11 +482,36 @@ static void somebody_there_is_a_descriptor(void **state)
 	(void)rmdir(folder);
 }
 
+/* What fits goes, the descriptor with the first byte; then nothing, without waiting; then the end. */
+static void sending_what_fits(void **state)
+{
+	struct ends *ends = *state;
+	static char bytes[1 << 20], got[1 << 20];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), fd = -1;
+	int first = sal_socket_try_send(ends->a, bytes, sizeof(bytes), &null, 1);
+	size_t sent = (size_t)first;
+	int n;
+
+	assert_in_range(first, 1, sizeof(bytes) - 1);
+	while ((n = sal_socket_try_send(ends->a, bytes, sizeof(bytes), NULL, 0)) > 0)
+		sent += (size_t)n;
+	assert_int_equal(n, 0);
+	assert_true(sent <= sizeof(got));
+	assert_int_equal(sal_socket_receive(ends->b, got, sent, &fd, 1, PATIENCE_MS, NULL), SAL_OK);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	(void)close(null);
+	assert_true(sal_socket_try_send(ends->a, bytes, 1, NULL, 0) == 1);
+	assert_int_equal(shutdown(ends->b, SHUT_RDWR), 0);
+	assert_int_equal(sal_socket_try_send(ends->a, bytes, 1, NULL, 0), -SAL_UNAVAILABLE);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, ends_open, ends_close)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(sending_what_fits),
 		TEST(a_message_comes_whole),
 		TEST(bytes_that_come_one_by_one_are_put_together),
 		TEST(large_messages_go_in_parts),

@@ -2,10 +2,17 @@
 /* trace: the ring keeps the last entries in order, and a copy of it is whole. */
 #include "service/trace.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -16,6 +23,7 @@ struct bed {
 	struct svc_trace trace;
 	struct sal_engine *engine; /* owned */
 	struct sal_trace_head *copy; /* owned */
+	pthread_mutex_t lock;
 };
 
 static void bed_open(struct bed *b)
@@ -26,6 +34,7 @@ static void bed_open(struct bed *b)
 	};
 
 	memset(b, 0, sizeof(*b));
+	(void)pthread_mutex_init(&b->lock, NULL);
 	sal_tuning_default(&cfg.tuning);
 	assert_int_equal(svc_trace_open(&b->trace, &cfg, ROOM, NULL), SAL_OK);
 	assert_int_equal(sal_engine_create(&cfg, &b->engine, NULL), SAL_OK);
@@ -39,6 +48,7 @@ static void bed_close(struct bed *b)
 	svc_trace_close(&b->trace); /* twice is fine */
 	sal_engine_destroy(b->engine);
 	free(b->copy);
+	(void)pthread_mutex_destroy(&b->lock);
 }
 
 static void put(struct bed *b, uint64_t first, uint64_t last)
@@ -53,7 +63,8 @@ static void put(struct bed *b, uint64_t first, uint64_t last)
 /* The copy holds entries first to last, and says how many came before. */
 static void check(struct bed *b, uint64_t most, uint64_t first, uint64_t last)
 {
-	struct sal_trace_name *names = svc_trace_copy(&b->trace, b->engine, b->copy, most);
+	struct sal_trace_name *names =
+		svc_trace_copy(&b->trace, b->engine, &b->lock, b->copy, most);
 	const struct sal_trace_entry *entries = (const struct sal_trace_entry *)(b->copy + 1);
 	uint64_t i;
 
@@ -93,7 +104,7 @@ static void test_the_head_tells_how_it_began(void **state)
 	bed_open(&b);
 	assert_int_equal(sal_engine_set_policy(b.engine, 1, &sal_policy_fair, NULL), SAL_OK);
 	put(&b, 1, 100);
-	(void)svc_trace_copy(&b.trace, b.engine, b.copy, ROOM);
+	(void)svc_trace_copy(&b.trace, b.engine, &b.lock, b.copy, ROOM);
 	assert_int_equal(b.copy->capacity_bytes, 4096);
 	assert_string_equal(b.copy->policy, "srtf");
 	assert_int_equal(b.copy->tuning.pass_bound, 64);
@@ -117,7 +128,7 @@ static void test_names_and_times(void **state)
 		      &span);
 	r.what = SAL_DONE;
 	svc_trace_put(&b.trace, b.engine, &r, s, "a", &span);
-	(void)svc_trace_copy(&b.trace, b.engine, b.copy, ROOM);
+	(void)svc_trace_copy(&b.trace, b.engine, &b.lock, b.copy, ROOM);
 	entries = (const struct sal_trace_entry *)(b.copy + 1);
 	assert_string_equal(entries[0].job.name, "a name that is longer than the");
 	assert_int_equal(entries[1].span.start_ns, 5);
@@ -127,12 +138,124 @@ static void test_names_and_times(void **state)
 	bed_close(&b);
 }
 
+/* One that puts entries all the time, as the engine does under its lock. */
+struct putter {
+	struct bed *bed;
+	_Atomic bool stop;
+};
+
+static void *put_on(void *ctx)
+{
+	struct putter *p = ctx;
+	uint64_t next = 1;
+
+	while (!atomic_load(&p->stop)) {
+		(void)pthread_mutex_lock(&p->bed->lock);
+		put(p->bed, next, next + 99);
+		(void)pthread_mutex_unlock(&p->bed->lock);
+		next += 100;
+	}
+	return NULL;
+}
+
+/* Entries that are overwritten while others are copied are left out at the old end: there is no gap. */
+static void test_a_copy_while_entries_come(void **state)
+{
+	const uint64_t room = UINT64_C(4) * SVC_TRACE_ROUND;
+	struct sal_engine_config cfg = { .capacity_bytes = 4096 };
+	time_t end = time(NULL) + 30;
+	unsigned cut = 0;
+	struct putter p = { 0 };
+	pthread_t thread;
+	struct bed b;
+
+	(void)state;
+	bed_open(&b);
+	svc_trace_close(&b.trace);
+	sal_tuning_default(&cfg.tuning);
+	assert_int_equal(svc_trace_open(&b.trace, &cfg, room, NULL), SAL_OK);
+	free(b.copy);
+	b.copy = malloc(svc_trace_bytes(room, 1));
+	assert_non_null(b.copy);
+	p.bed = &b;
+	assert_int_equal(pthread_create(&thread, NULL, put_on, &p), 0);
+	while (cut < 2 && time(NULL) < end) {
+		const struct sal_trace_entry *entries =
+			(const struct sal_trace_entry *)(b.copy + 1);
+		uint64_t k;
+
+		(void)svc_trace_copy(&b.trace, b.engine, &b.lock, b.copy, room);
+		cut += b.copy->dropped > 0 && b.copy->count < room;
+		for (k = 0; k < b.copy->count; k++)
+			assert_int_equal(entries[k].record.now_ns, b.copy->dropped + k + 1);
+		(void)sched_yield();
+	}
+	atomic_store(&p.stop, true);
+	(void)pthread_join(thread, NULL);
+	assert_int_equal(cut, 2);
+	bed_close(&b);
+}
+
+static struct svc_snapshot make_snapshot(uint64_t now_ns)
+{
+	struct svc_snapshot s = { .bytes = 5000, .made_ns = now_ns, .given_ns = now_ns };
+	const uint64_t magic = SAL_TRACE_MAGIC;
+
+	s.fd = memfd_create("test", MFD_CLOEXEC);
+	assert_true(s.fd >= 0);
+	assert_int_equal(ftruncate(s.fd, (off_t)s.bytes), 0);
+	assert_int_equal(pwrite(s.fd, &magic, sizeof(magic), 0), sizeof(magic));
+	return s;
+}
+
+/* What a snapshot holds for whoever has kept its descriptor. */
+static uint64_t read_magic(int fd)
+{
+	uint64_t magic = 1;
+
+	assert_int_equal(pread(fd, &magic, sizeof(magic), 0), sizeof(magic));
+	return magic;
+}
+
+static void test_snapshots_are_few_and_do_not_last(void **state)
+{
+	const uint64_t s_ns = 1000000000;
+	int kept[SVC_SNAPSHOTS_MAX + 1];
+	struct stat st;
+	struct bed b;
+	unsigned i;
+
+	(void)state;
+	bed_open(&b);
+	for (i = 0; i <= SVC_SNAPSHOTS_MAX; i++) {
+		struct svc_snapshot s = make_snapshot((i + 1) * s_ns);
+
+		kept[i] = dup(s.fd);
+		assert_ptr_equal(svc_trace_keep(&b.trace, &s), &b.trace.snapshots[i < 4 ? i : 3]);
+	}
+	assert_int_equal(b.trace.snapshot_count, SVC_SNAPSHOTS_MAX);
+	assert_int_equal(read_magic(kept[0]), 0);
+	assert_int_equal(fstat(kept[0], &st), 0);
+	assert_int_equal(st.st_blocks, 0);
+	assert_int_equal(read_magic(kept[1]), SAL_TRACE_MAGIC);
+	svc_trace_forget(&b.trace, 13 * s_ns);
+	assert_int_equal(b.trace.snapshot_count, SVC_SNAPSHOTS_MAX - 1);
+	assert_int_equal(read_magic(kept[1]), 0);
+	bed_close(&b);
+	for (i = 0; i <= SVC_SNAPSHOTS_MAX; i++) {
+		assert_int_equal(read_magic(kept[i]), 0);
+		(void)close(kept[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_last_are_kept),
 		cmocka_unit_test(test_the_head_tells_how_it_began),
 		cmocka_unit_test(test_names_and_times),
+		cmocka_unit_test(test_a_copy_while_entries_come),
+		cmocka_unit_test(test_snapshots_are_few_and_do_not_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
