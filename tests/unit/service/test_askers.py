@@ -102,7 +102,8 @@ def test_ps_of_many_sessions_unread(daemon, crowd):
     assert len(question(daemon, "ps")["sessions"]) == 600
     assert works(daemon)
     assert descriptors(daemon) - files <= TAKING_MAX + SILENT_MAX
-    assert daemon.own_bytes() - own < 80 * MIB
+    if PATIENCE == 1:  # a sanitizer keeps what is freed
+        assert daemon.own_bytes() - own < 80 * MIB
     for s in askers:
         s.close()
     wait_until(lambda: descriptors(daemon) <= files, 5, "descriptors to be closed")
