@@ -93,13 +93,8 @@ static bool read_printed(struct sal_log_writer *w)
 	for (reads = 0; w->printed >= 0 && reads < READS_MAX; reads++) {
 		ssize_t n = read(w->printed, bytes, sizeof(bytes));
 
-		if (n < 0)
+		if (n <= 0)
 			return false;
-		if (n == 0) { /* nobody can print any more */
-			(void)close(w->printed);
-			w->printed = -1;
-			return false;
-		}
 		add_printed(w, bytes, (size_t)n);
 	}
 	return w->printed >= 0;
@@ -147,6 +142,16 @@ static void lose(struct sal_log_writer *w)
 	w->out_at = w->out_size = 0;
 }
 
+/*
+ * The next write may hold up this thread: whoever prints meanwhile must be refused, not held up, too. Again each
+ * time, for starting a child with our stderr makes the pipe one that blocks.
+ */
+static void let_nobody_wait(struct sal_log_writer *w)
+{
+	if (w->print_end >= 0)
+		(void)fcntl(w->print_end, F_SETFL, O_WRONLY | O_NONBLOCK);
+}
+
 /* Some of it, as long as the sink takes it. */
 static void write_some(struct sal_log_writer *w)
 {
@@ -159,6 +164,7 @@ static void write_some(struct sal_log_writer *w)
 			return;
 		if (!sal_log_file_is_ready(&w->file))
 			return;
+		let_nobody_wait(w);
 		n = sal_log_file_write(&w->file, w->out + w->out_at, w->out_size - w->out_at);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -229,7 +235,6 @@ static void take_over(struct sal_log_writer *w, int fd)
 	}
 }
 
-/* Our own end refuses rather than wait, if the thread should be held up. */
 static int open_pipe(struct sal_log_writer *w, struct sal_err *err)
 {
 	int ends[2];
@@ -237,8 +242,8 @@ static int open_pipe(struct sal_log_writer *w, struct sal_err *err)
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "pipe: %s", strerror(errno));
 	w->printed = ends[0];
+	w->print_end = ends[1];
 	take_over(w, ends[1]);
-	(void)close(ends[1]);
 	return SAL_OK;
 }
 
@@ -267,8 +272,10 @@ static void release(struct sal_log_writer *w)
 		(void)dup2(w->was[i], STDOUT_FILENO + i);
 		(void)close(w->was[i]);
 	}
-	if (w->printed >= 0)
+	if (w->printed >= 0) {
 		(void)close(w->printed);
+		(void)close(w->print_end);
+	}
 	sal_log_file_close(&w->file);
 	sal_log_queue_fini(&w->queue);
 	free(w);
@@ -285,7 +292,7 @@ int sal_log_writer_create(const struct sal_log_config *cfg, void (*report)(void)
 	if (!w)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	w->report = report;
-	w->printed = w->was[0] = w->was[1] = w->queue.bell = -1;
+	w->printed = w->print_end = w->was[0] = w->was[1] = w->queue.bell = -1;
 	if (!path && fcntl(STDERR_FILENO, F_GETFD) < 0)
 		path = "/dev/null";
 	rc = sal_log_file_open(&w->file, path, STDERR_FILENO, cfg->size_max_bytes, err);

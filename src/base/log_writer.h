@@ -31,6 +31,7 @@ struct sal_log_writer {
 	/* the log's thread only */
 	struct sal_log_file file;
 	int printed; /* owned: read end of the pipe that stdout and stderr are; -1: none */
+	int print_end; /* owned: its other end; -1: none */
 	int was[2]; /* owned: stdout and stderr before; -1: none */
 	struct sal_log_budget print_budget;
 	char partial[SAL_LOG_LINE_BYTES]; /* a printed line that has not ended */

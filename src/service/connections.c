@@ -25,7 +25,7 @@
 /* A connection that does not come to the point for that long is closed. */
 #define HELLO_NS UINT64_C(2000000000)
 /* Connections taken in one round, so that those that are there get their turn. */
-#define ACCEPTS_MAX 16
+#define ACCEPTS_MAX 32
 
 _Static_assert(FIRST_BYTES >= sizeof(struct sal_hello), "a hello fits");
 

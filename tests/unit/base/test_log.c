@@ -460,6 +460,22 @@ static void test_printing_while_nobody_reads(void **state)
 	(void)close(ends[1]);
 }
 
+/* libuv does that to the stderr that a child gets. */
+static void test_the_pipe_goes_on_to_refuse(void **state)
+{
+	(void)state;
+	start(path, 0);
+	if (!reads_what_is_printed()) {
+		stop();
+		skip();
+	}
+	assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, O_WRONLY), 0);
+	sal_log_info("here", "a line");
+	assert_true(sal_log_flush(PATIENCE_MS));
+	assert_true(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK);
+	stop();
+}
+
 static void crash(void)
 {
 	start(path, 0);
@@ -508,6 +524,7 @@ int main(void)
 		test_in_folder(test_what_is_printed_is_in_the_log),
 		test_in_folder(test_a_flood_of_what_is_printed),
 		cmocka_unit_test(test_printing_while_nobody_reads),
+		test_in_folder(test_the_pipe_goes_on_to_refuse),
 		test_in_folder(test_a_crash_leaves_its_last_words),
 	};
 

@@ -31,6 +31,7 @@ def daemon(tmp_path):
     yield d
     d.process.kill()
     d.process.wait()
+    assert "Sanitizer" not in d.log, d.log[-6000:]
 
 
 @pytest.fixture
