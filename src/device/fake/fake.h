@@ -19,6 +19,10 @@
  *     hang                            an iteration never ends; when its stream is closed, it is CANCELLED
  *     reject CODE TEXT                compile fails with it
  *     crash                           compile aborts the process
+ *     spin                            compile never ends, and keeps a core busy
+ *     burn MS                         compile first takes that much processor time
+ *     gorge                           compile takes memory until there is none, then aborts
+ *     shout N                         compile prints N lines to stderr first
  *
  * Its configuration: memory_bytes is what all streams share (0: no limit), fake_ns how long an iteration
  * runs, and plugin_path may be NULL, "fake", or "fake:" and words, separated by commas:

@@ -55,7 +55,9 @@ struct fake_program {
 	size_t arg_count; /* one more than the highest argument it names */
 	uint64_t temp_bytes;
 	uint64_t run_ns;
-	bool has_run_ns, hangs, crashes;
+	bool has_run_ns, hangs;
+	bool crashes, spins, gorges; /* when compiled */
+	uint64_t shouts, burn_ms; /* when compiled */
 	struct fake_failure fail, refuse, reject;
 };
 

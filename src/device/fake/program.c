@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define MAX_LINE 256
 
@@ -144,6 +145,19 @@ static bool read_failure(struct fake_failure *failure, char *rest)
 	return true;
 }
 
+static bool read_compile_fault(struct fake_program *p, const char *word, char *rest)
+{
+	if (strcmp(word, "spin") == 0)
+		return p->spins = !rest;
+	if (strcmp(word, "gorge") == 0)
+		return p->gorges = !rest;
+	if (strcmp(word, "burn") == 0)
+		return read_number(&rest, &p->burn_ms) && !rest;
+	if (strcmp(word, "shout") == 0)
+		return read_number(&rest, &p->shouts) && !rest;
+	return false;
+}
+
 static bool read_line(struct fake_program *p, char *line)
 {
 	char *rest = line;
@@ -171,7 +185,7 @@ static bool read_line(struct fake_program *p, char *line)
 		return p->hangs = !rest;
 	if (strcmp(word, "crash") == 0)
 		return p->crashes = !rest;
-	return false;
+	return read_compile_fault(p, word, rest);
 }
 
 /* Takes a line off the text, without its comment; false if it is too long. */
@@ -299,6 +313,42 @@ static void describe(struct sal_compiled *c)
 	f->costs = (struct sal_values){ &c->flops, 1 };
 }
 
+/* As a vendor does that is written in C++. */
+static void gorge(void)
+{
+	const size_t piece = (size_t)1 << 20;
+	void *at;
+
+	while ((at = malloc(piece)))
+		memset(at, 1, piece);
+	abort();
+}
+
+static uint64_t used_ms(void)
+{
+	struct timespec used = { 0 };
+
+	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000 + (uint64_t)used.tv_nsec / 1000000;
+}
+
+static void misbehave(const struct fake_program *p)
+{
+	volatile bool forever = p->spins;
+	uint64_t end_ms = used_ms() + p->burn_ms;
+
+	while (used_ms() < end_ms)
+		continue;
+	for (uint64_t i = 0; i < p->shouts; i++)
+		(void)fprintf(stderr, "fake: line %" PRIu64 " of what nobody asked for\n", i);
+	if (p->crashes)
+		abort();
+	if (p->gorges)
+		gorge();
+	while (forever)
+		continue;
+}
+
 int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		     struct sal_text options, struct sal_compiled **out_compiled,
 		     struct sal_err *err)
@@ -317,8 +367,8 @@ int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_te
 	if (program.size > 0)
 		memcpy(c->text, program.at, program.size);
 	rc = sal_fake_parse((struct sal_text){ c->text, c->text_size }, &c->program, err);
-	if (rc >= 0 && c->program.crashes)
-		abort();
+	if (rc >= 0)
+		misbehave(&c->program);
 	if (rc >= 0 && c->program.reject.code)
 		rc = sal_err_set(err, (enum sal_code)c->program.reject.code, "%s",
 				 c->program.reject.text);
