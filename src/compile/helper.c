@@ -8,16 +8,20 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/units.h"
+#include "compile/chatter.h"
 #include "compile/frame.h"
 #include "compile/image.h"
+#include "compile/launch.h"
 #include "wire/facts.h"
 
 #define MESSAGE_MOST_BYTES (UINT64_C(64) << 10)
-#define HANDLES 3
+#define HANDLES 4
 
 struct sal_helper {
 	uv_process_t process;
 	uv_pipe_t to, from; /* its input and output */
+	struct sal_chatter chatter;
 	int open_handles;
 	struct sal_helper_config cfg;
 	bool busy; /* an answer is due */
@@ -77,6 +81,33 @@ static void accuse(struct sal_helper *h, const char *breach)
 	sal_helper_stop(h);
 }
 
+static int tell_crash(const struct sal_helper *h, int signal, struct sal_err *err)
+{
+	const char *last = h->chatter.last;
+
+	return sal_err_set(err, SAL_INTERNAL,
+			   "the compiler crashed on this program: signal %d (%s)%s%s; no other "
+			   "program is affected",
+			   signal, strsignal(signal), *last ? ": " : "", last);
+}
+
+static int tell_limit(const struct sal_helper *h, int signal, struct sal_err *err)
+{
+	char limit[SAL_UNITS_TEXT];
+
+	if (signal == SIGXCPU)
+		return sal_err_set(
+			err, SAL_DEADLINE_EXCEEDED,
+			"the program took more than %s of processor time to compile, which is the "
+			"limit (salusd --compile-time); no other program is affected",
+			sal_duration_format(h->cfg.limits.cpu_s * 1000000000u, limit,
+					    sizeof(limit)));
+	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+			   "the compiler needs more than %s of memory for this program, which is "
+			   "the limit (salusd --compile-memory); no other program is affected",
+			   sal_bytes_format(h->cfg.limits.memory_bytes, limit, sizeof(limit)));
+}
+
 static int tell_fate(const struct sal_helper *h, int64_t status, int signal, struct sal_err *err)
 {
 	if (h->breach)
@@ -84,16 +115,15 @@ static int tell_fate(const struct sal_helper *h, int64_t status, int signal, str
 				   "the compiler process %s and was killed; no other program is "
 				   "affected",
 				   h->breach);
+	if (signal == SIGXCPU || (signal == 0 && status == SAL_EXIT_NO_MEMORY))
+		return tell_limit(h, signal, err);
 	if (signal == SIGKILL || signal == SIGTERM)
 		return sal_err_set(err, SAL_ABORTED,
 				   "the compiler process was killed by signal %d (%s), perhaps for "
 				   "lack of memory; no other program is affected",
 				   signal, strsignal(signal));
 	if (signal != 0)
-		return sal_err_set(err, SAL_INTERNAL,
-				   "the compiler crashed on this program: signal %d (%s); no other "
-				   "program is affected",
-				   signal, strsignal(signal));
+		return tell_crash(h, signal, err);
 	return sal_err_set(err, SAL_INTERNAL,
 			   "the compiler process exited with status %d before it answered; no "
 			   "other program is affected",
@@ -242,6 +272,14 @@ static void read_rest(struct sal_helper *h)
 	}
 }
 
+static void close_all(struct sal_helper *h, uv_close_cb closed)
+{
+	uv_close((uv_handle_t *)&h->to, closed);
+	uv_close((uv_handle_t *)&h->from, closed);
+	uv_close((uv_handle_t *)&h->chatter.pipe, closed);
+	uv_close((uv_handle_t *)&h->process, closed);
+}
+
 static void on_ended(uv_process_t *process, int64_t status, int signal)
 {
 	struct sal_helper *h = process->data;
@@ -249,42 +287,13 @@ static void on_ended(uv_process_t *process, int64_t status, int signal)
 
 	h->ended = true;
 	read_rest(h);
+	sal_chatter_finish(&h->chatter);
 	(void)tell_fate(h, status, signal, &err);
-	uv_close((uv_handle_t *)&h->to, on_close);
-	uv_close((uv_handle_t *)&h->from, on_close);
-	uv_close((uv_handle_t *)&h->process, on_close);
-	h->cfg.events->ended(h->cfg.ctx, err.code, err.text);
+	close_all(h, on_close);
+	h->cfg.events->ended(h->cfg.ctx, &err);
 }
 
 /* --- start and question ----------------------------------------------------------------------- */
-
-static int spawn(uv_loop_t *loop, struct sal_helper *h)
-{
-	char name[] = "salus-compile";
-	char option[] = "--plugin";
-	char *plugin = strdup(h->cfg.plugin);
-	char *args[] = { name, option, plugin, NULL };
-	uv_stdio_container_t stdio[3];
-	uv_process_options_t options = { 0 };
-	int rc;
-
-	if (!plugin)
-		return UV_ENOMEM;
-	stdio[0].flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_READABLE_PIPE);
-	stdio[0].data.stream = (uv_stream_t *)&h->to;
-	stdio[1].flags = (uv_stdio_flags)(UV_CREATE_PIPE | UV_WRITABLE_PIPE);
-	stdio[1].data.stream = (uv_stream_t *)&h->from;
-	stdio[2].flags = UV_INHERIT_FD;
-	stdio[2].data.fd = STDERR_FILENO;
-	options.file = h->cfg.path;
-	options.args = args;
-	options.stdio = stdio;
-	options.stdio_count = 3;
-	options.exit_cb = on_ended;
-	rc = uv_spawn(loop, &h->process, &options);
-	free(plugin);
-	return rc;
-}
 
 static void on_close_unborn(uv_handle_t *handle)
 {
@@ -297,6 +306,9 @@ static void on_close_unborn(uv_handle_t *handle)
 int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 		     struct sal_helper **out_helper, struct sal_err *err)
 {
+	struct sal_launch launch = {
+		.path = cfg->path, .plugin = cfg->plugin, .limits = cfg->limits, .ended = on_ended
+	};
 	struct sal_helper *h = calloc(1, sizeof(*h));
 	int rc;
 
@@ -307,17 +319,20 @@ int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 	h->open_handles = HANDLES;
 	(void)uv_pipe_init(loop, &h->to, 0);
 	(void)uv_pipe_init(loop, &h->from, 0);
-	h->to.data = h->from.data = h->process.data = h;
-	rc = spawn(loop, h);
+	(void)uv_pipe_init(loop, &h->chatter.pipe, 0);
+	h->to.data = h->from.data = h->chatter.pipe.data = h;
+	launch.in = &h->to;
+	launch.out = &h->from;
+	launch.err = &h->chatter.pipe;
+	rc = sal_launch(loop, &launch, &h->process);
 	h->process.data = h;
 	if (rc < 0) {
-		uv_close((uv_handle_t *)&h->to, on_close_unborn);
-		uv_close((uv_handle_t *)&h->from, on_close_unborn);
-		uv_close((uv_handle_t *)&h->process, on_close_unborn);
+		close_all(h, on_close_unborn);
 		return sal_err_set(err, SAL_UNAVAILABLE, "cannot start the compiler %s: %s",
 				   cfg->path, uv_strerror(rc));
 	}
 	(void)uv_read_start((uv_stream_t *)&h->from, on_room, on_read);
+	sal_chatter_start(&h->chatter, h->process.pid);
 	*out_helper = h;
 	return SAL_OK;
 }
@@ -357,6 +372,7 @@ int sal_helper_ask(struct sal_helper *h, uint64_t id, const struct sal_compile_s
 		return sal_err_set(err, SAL_UNAVAILABLE, "cannot ask the compiler: %s",
 				   uv_strerror(rc));
 	}
+	sal_chatter_reset(&h->chatter);
 	h->busy = true;
 	h->id = id;
 	return SAL_OK;

@@ -14,6 +14,7 @@
 
 #include <uv.h>
 
+#include "compile/allowance.h"
 #include "compile/pool.h"
 
 struct sal_helper;
@@ -22,13 +23,14 @@ struct sal_helper_events {
 	/* The answer. image is NULL if code is not 0, else the callee owns a reference; its key is not set. */
 	void (*answered)(void *ctx, int code, const char *message, struct sal_image *image);
 	/* It is gone, and with it the answer, if one is due: fate says how it ended. */
-	void (*ended)(void *ctx, int code, const char *fate);
+	void (*ended)(void *ctx, const struct sal_err *fate);
 	/* Its handles are closed, ctx is not used any more. */
 	void (*closed)(void *ctx);
 };
 
 struct sal_helper_config {
 	const char *path, *plugin; /* used by start only */
+	struct sal_helper_limits limits;
 	const struct sal_helper_events *events;
 	void *ctx;
 };

@@ -26,6 +26,7 @@
 #include "base/io.h"
 #include "base/tidy.h"
 #include "compile/check.h"
+#include "compile/allowance.h"
 #include "compile/frame.h"
 #include "device/device.h"
 #include "wire/facts.h"
@@ -37,6 +38,7 @@ struct worker {
 	struct sal_device *device; /* owned */
 	struct sal_stream *stream; /* owned */
 	const char *plugin;
+	struct sal_helper_limits limits;
 	int in, out;
 };
 
@@ -126,6 +128,16 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 	return fine;
 }
 
+static bool compile_within(const struct worker *w, const struct sal_frame *f, const char *bytes)
+{
+	bool fine;
+
+	sal_allowance_begin(&w->limits);
+	fine = compile(w, f, bytes);
+	sal_allowance_end();
+	return fine;
+}
+
 static int open_device(struct worker *w, struct sal_err *err)
 {
 	struct sal_device_config cfg = { .plugin_path = w->plugin };
@@ -160,7 +172,7 @@ static bool serve_one(struct worker *w)
 	if (fine && open_device(w, &err) < 0)
 		fine = send_error(w, f.id, &err); /* the next one tries again */
 	else if (fine)
-		fine = compile(w, &f, bytes);
+		fine = compile_within(w, &f, bytes);
 	free(bytes);
 	sal_tidy(); /* a large program takes gigabytes to compile */
 	return fine;
@@ -216,52 +228,54 @@ static void harden(void)
 }
 
 static const char usage[] =
-	"usage: salus-compile --plugin PATH|fake\n\n"
+	"usage: salus-compile --plugin PATH|fake [--memory-bytes N] [--cpu-seconds N]\n\n"
 	"Compiles programs for salusd, which starts it. Questions come on standard input, answers go to\n"
 	"standard output; neither is for people.\n";
 
-/* NULL: *out_status says how to exit. */
-static const char *parse(int argc, char **argv, int *out_status)
+/* Returns -1 to go on, or how to exit. */
+static int parse(struct worker *w, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "plugin", required_argument, NULL, 'p' },
+		{ "memory-bytes", required_argument, NULL, 'm' },
+		{ "cpu-seconds", required_argument, NULL, 'c' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *plugin = NULL;
 	int c;
 
-	*out_status = EXIT_USAGE;
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) !=
 	       -1) { // NOLINT(concurrency-mt-unsafe)
 		if (c == 'p')
-			plugin = optarg;
+			w->plugin = optarg;
+		if (c == 'm')
+			w->limits.memory_bytes = strtoull(optarg, NULL, 10);
+		if (c == 'c')
+			w->limits.cpu_s = strtoull(optarg, NULL, 10);
 		if (c == 'h') {
 			(void)fputs(usage, stdout);
-			*out_status = 0;
-			return NULL;
+			return EXIT_SUCCESS;
 		}
 		if (c == '?')
-			return NULL;
+			return EXIT_USAGE;
 	}
-	if (!plugin || optind != argc) {
-		(void)fputs(usage, stderr);
-		return NULL;
-	}
-	return plugin;
+	if (w->plugin && optind == argc)
+		return -1;
+	(void)fputs(usage, stderr);
+	return EXIT_USAGE;
 }
 
 int main(int argc, char **argv)
 {
 	struct worker w = { .in = -1, .out = -1 };
 	struct sal_err err = { 0 };
-	int status;
+	int status = parse(&w, argc, argv);
 
-	w.plugin = parse(argc, argv, &status);
-	if (!w.plugin)
+	if (status >= 0)
 		return status;
 	w.ops = ops_for(w.plugin);
 	harden();
+	sal_allowance_open(&w.limits);
 	if (!move_streams(&w) || !start_watching(&w)) {
 		(void)fprintf(stderr, "salus-compile: cannot start: %s\n", strerror(errno));
 		return EXIT_FAILURE;

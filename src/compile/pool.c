@@ -34,7 +34,7 @@ void sal_pool_unpin(struct sal_compile_pool *pool)
 		pool_free(pool);
 }
 
-static void deliver_closed(uv_handle_t *handle)
+static void handle_closed(uv_handle_t *handle)
 {
 	sal_pool_unpin(handle->data);
 }
@@ -84,6 +84,18 @@ static void open_disk(struct sal_compile_pool *pool, const struct sal_compile_co
 	sodium_memzero(secret, sizeof(secret));
 }
 
+static void set_limits(struct sal_compile_pool *pool, const struct sal_compile_config *cfg)
+{
+	uint64_t limit_ns = cfg->task_limit_ns ? cfg->task_limit_ns : SAL_COMPILE_TIME_NS;
+
+	pool->task_limit_ns = limit_ns;
+	pool->limits.memory_bytes = cfg->helper_memory_bytes;
+	if (cfg->task_cpu_ns)
+		pool->limits.cpu_s = cfg->task_cpu_ns / 1000000000u + 1;
+	else
+		pool->limits.cpu_s = (limit_ns / 1000000000u + 1) * uv_available_parallelism();
+}
+
 static int pool_init(struct sal_compile_pool *pool, const struct sal_compile_config *cfg,
 		     struct sal_err *err)
 {
@@ -100,6 +112,7 @@ static int pool_init(struct sal_compile_pool *pool, const struct sal_compile_con
 	if (!pool->shelf)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a compile pool");
 	open_disk(pool, cfg);
+	set_limits(pool, cfg);
 	return sal_crew_open(pool, cfg->helpers ? cfg->helpers : 1, err);
 }
 
@@ -116,7 +129,9 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 	pool->disk.dir_fd = -1;
 	LIST_INIT(&pool->tasks);
 	RB_INIT(&pool->by_key);
-	TAILQ_INIT(&pool->queue);
+	LIST_INIT(&pool->owners);
+	TAILQ_INIT(&pool->turns);
+	STAILQ_INIT(&pool->savings);
 	TAILQ_INIT(&pool->ready);
 	rc = pool_init(pool, cfg, err);
 	if (rc < 0) {
@@ -124,13 +139,14 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 		return rc;
 	}
 	(void)uv_idle_init(loop, &pool->deliver);
-	pool->deliver.data = pool;
-	pool->pins++;
+	(void)uv_timer_init(loop, &pool->watch);
+	pool->deliver.data = pool->watch.data = pool;
+	pool->pins += 2;
 	*out_pool = pool;
 	return SAL_OK;
 }
 
-/* Jobs that a worker or a helper has go when those let go of them. */
+/* Tasks that a worker or a helper has go when those let go of them. */
 static void forget_requests(struct sal_compile_pool *pool)
 {
 	struct sal_compile_request *r;
@@ -161,7 +177,8 @@ void sal_compile_pool_close(struct sal_compile_pool *pool)
 	pool->closing = true;
 	forget_requests(pool);
 	sal_crew_stop(pool);
-	uv_close((uv_handle_t *)&pool->deliver, deliver_closed);
+	uv_close((uv_handle_t *)&pool->deliver, handle_closed);
+	uv_close((uv_handle_t *)&pool->watch, handle_closed);
 }
 
 /* --- programs ------------------------------------------------------------------------------------ */
@@ -190,8 +207,8 @@ static int check_source(const struct sal_compile_source *source, struct sal_err 
 }
 
 int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
-		       sal_compiled_fn *fn, void *ctx, struct sal_compile_request **out_request,
-		       struct sal_err *err)
+		       const struct sal_compile_asker *asker,
+		       struct sal_compile_request **out_request, struct sal_err *err)
 {
 	struct sal_compile_source clean = *source;
 	struct sal_compile_request *r;
@@ -208,9 +225,9 @@ int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_s
 		return rc;
 	pool->stats.options_dropped += (uint64_t)rc;
 	clean.options.at = options;
-	r = sal_request_create(pool, fn, ctx);
+	r = sal_request_create(pool, asker);
 	if (r)
-		task = sal_task_create(pool, &clean, err);
+		task = sal_task_create(pool, asker->owner, &clean, err);
 	else
 		(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a request");
 	free(options);

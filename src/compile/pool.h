@@ -2,7 +2,9 @@
 /*
  * pool - compiled programs, from memory, from disk, or from a salus-compile helper.
  *
- * Programs are compiled in helper processes, kept warm, so that a crash of the compiler costs one request.
+ * Programs are compiled in helper processes, kept warm, so that a crash of the compiler costs one request. A
+ * compilation has limits of time and memory; over them its helper is killed, and those who asked are told.
+ * Owners take turns: see crew.c.
  * The same program (by a cryptographic hash of program, cleaned options, plugin and device) is
  * compiled once, however many ask at the same time, and is kept in memory while used and on disk within a
  * bound. A disk that is full, unwritable or damaged costs compilations, never a request.
@@ -36,7 +38,13 @@ struct sal_compile_config {
 	struct sal_text platform_version, device_kind;
 	uint32_t api_major, api_minor;
 	uint32_t helpers; /* most at once; at least one */
+	uint64_t task_limit_ns; /* longest compilation; 0: SAL_COMPILE_TIME_NS */
+	uint64_t task_cpu_ns; /* CPU time of one; 0: task_limit_ns on every core */
+	uint64_t helper_memory_bytes; /* private memory of a helper; 0: as much as there is */
 };
+
+/* How long a compilation may take if nobody says otherwise. */
+#define SAL_COMPILE_TIME_NS (UINT64_C(15) * 60 * 1000000000)
 
 struct sal_compile_source {
 	struct sal_text format; /* "mlir" or "hlo" */
@@ -55,6 +63,13 @@ struct sal_image {
 /* image is NULL if code is not 0; otherwise the callee owns a reference. */
 typedef void sal_compiled_fn(void *ctx, int code, const char *message, struct sal_image *image);
 
+/* Who asks. */
+struct sal_compile_asker {
+	uint64_t owner; /* whose turn the task takes: a session's id */
+	sal_compiled_fn *fn;
+	void *ctx;
+};
+
 /* The configuration is copied. Starts the first helper, so that it is warm when it is needed. */
 int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 			  struct sal_compile_pool **out_pool, struct sal_err *err);
@@ -66,13 +81,37 @@ void sal_compile_pool_close(struct sal_compile_pool *pool);
 
 /* The bytes are copied. fn is called once, never before this returns. */
 int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
-		       sal_compiled_fn *fn, void *ctx, struct sal_compile_request **out_request,
-		       struct sal_err *err);
+		       const struct sal_compile_asker *asker,
+		       struct sal_compile_request **out_request, struct sal_err *err);
 /*
- * Whoever asked is gone: fn will not be called. A compilation that has begun goes on, for the cache; one
- * that still waits for its turn, and that nobody else asked for, is dropped. Not after fn was called.
+ * Whoever asked is gone: fn will not be called. A task that nobody else asked for is dropped; if it is being
+ * compiled, its helper is killed. Not after fn was called.
  */
 void sal_compile_cancel(struct sal_compile_request *request);
+
+/* What a request waits for. */
+enum sal_compile_stage {
+	SAL_COMPILE_FINDING, /* it may be in memory or on disk */
+	SAL_COMPILE_QUEUED,
+	SAL_COMPILE_RUNNING
+};
+struct sal_compile_wait {
+	enum sal_compile_stage stage;
+	uint64_t waited_ns; /* since it was submitted */
+	uint64_t ran_ns; /* since a helper got it; 0: not yet */
+	uint32_t ahead; /* queued tasks whose turn comes before */
+};
+void sal_compile_waiting(const struct sal_compile_request *request,
+			 struct sal_compile_wait *out_wait);
+
+/* A task that a helper has. */
+struct sal_compile_run {
+	uint64_t owner;
+	uint64_t ran_ns;
+};
+/* Returns how many there are, also if there is no room for all. */
+uint32_t sal_compile_runs(const struct sal_compile_pool *pool, struct sal_compile_run *out_runs,
+			  uint32_t room);
 
 /*
  * An image found by its key, from memory or disk; NULL if there is none. The caller owns a reference. The
@@ -102,6 +141,8 @@ struct sal_compile_stats {
 	uint64_t compiled, memory_hits, disk_hits, failed, helper_deaths;
 	uint64_t options_dropped; /* fields of options that were taken out */
 	uint64_t unsaved; /* programs that the disk did not take */
+	uint64_t abandoned; /* compilations ended because nobody waited any more */
+	uint64_t over_limit; /* compilations ended because they took too much time or memory */
 	uint32_t running;
 	bool has_disk; /* false: there is no cache directory, or it cannot be used */
 	struct sal_err disk_err; /* then, why */

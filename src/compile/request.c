@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sal_compile_request *sal_request_create(struct sal_compile_pool *pool, sal_compiled_fn *fn,
-					       void *ctx)
+struct sal_compile_request *sal_request_create(struct sal_compile_pool *pool,
+					       const struct sal_compile_asker *asker)
 {
 	struct sal_compile_request *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
 	r->pool = pool;
-	r->fn = fn;
-	r->ctx = ctx;
+	r->asker = *asker;
+	r->since_ns = uv_hrtime();
 	return r;
 }
 
@@ -54,7 +54,7 @@ static void deliver_one(struct sal_compile_pool *pool, struct sal_compile_reques
 	TAILQ_REMOVE(&pool->ready, r, link);
 	pool->ready_count--;
 	r->image = NULL; /* theirs now */
-	r->fn(r->ctx, r->code, r->message ? r->message : "", image);
+	r->asker.fn(r->asker.ctx, r->code, r->message ? r->message : "", image);
 	sal_request_free(r);
 }
 
@@ -84,4 +84,21 @@ void sal_compile_cancel(struct sal_compile_request *request)
 		pool->ready_count--;
 	}
 	sal_request_free(request);
+}
+
+void sal_compile_waiting(const struct sal_compile_request *request,
+			 struct sal_compile_wait *out_wait)
+{
+	const struct sal_task *task = request->task;
+
+	*out_wait = (struct sal_compile_wait){ .waited_ns = uv_hrtime() - request->since_ns };
+	if (!task)
+		return; /* the answer is on its way */
+	if (task->stage == SAL_TASK_QUEUED) {
+		out_wait->stage = SAL_COMPILE_QUEUED;
+		out_wait->ahead = sal_owner_ahead(task);
+	} else if (task->stage == SAL_TASK_RUNNING) {
+		out_wait->stage = SAL_COMPILE_RUNNING;
+		out_wait->ran_ns = uv_hrtime() - task->start_ns;
+	}
 }

@@ -14,13 +14,6 @@
 /* Programs at once; each costs its bytes. */
 #define TASKS_MOST 4096
 
-struct saving {
-	uv_work_t work;
-	struct sal_compile_pool *pool; /* borrowed: pinned */
-	struct sal_image *image; /* owned: one reference */
-	int rc;
-};
-
 static int compare_tasks(const struct sal_task *a, const struct sal_task *b)
 {
 	return memcmp(a->key, b->key, SAL_PROGRAM_KEY_BYTES);
@@ -40,9 +33,10 @@ static struct sal_text put(char **to, struct sal_text text)
 	return copy;
 }
 
-struct sal_task *sal_task_create(struct sal_compile_pool *pool,
+struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 				 const struct sal_compile_source *source, struct sal_err *err)
 {
+	struct sal_owner *whose;
 	struct sal_task *task;
 	char *to;
 
@@ -53,7 +47,8 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool,
 	}
 	task = calloc(1, sizeof(*task));
 	to = malloc(source->format.size + source->program.size + source->options.size + 1);
-	if (!task || !to) {
+	whose = task && to ? sal_owner_find(pool, owner) : NULL;
+	if (!whose) {
 		free(task);
 		free(to);
 		(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
@@ -67,19 +62,28 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool,
 	task->source.program = put(&to, source->program);
 	task->source.options = put(&to, source->options);
 	TAILQ_INIT(&task->waiters);
+	sal_owner_assign(task, whose);
 	LIST_INSERT_HEAD(&pool->tasks, task, all);
 	pool->task_count++;
 	return task;
+}
+
+/* Nobody joins it any more. */
+static void forget_key(struct sal_task *task)
+{
+	if (task->has_key)
+		RB_REMOVE(sal_task_tree, &task->pool->by_key, task);
+	task->has_key = false;
 }
 
 void sal_task_free(struct sal_task *task)
 {
 	struct sal_compile_request *r;
 
-	if (task->has_key)
-		RB_REMOVE(sal_task_tree, &task->pool->by_key, task);
+	forget_key(task);
 	if (task->stage == SAL_TASK_QUEUED)
-		TAILQ_REMOVE(&task->pool->queue, task, queue);
+		sal_owner_unqueue(task);
+	sal_owner_assign(task, NULL);
 	while ((r = TAILQ_FIRST(&task->waiters))) {
 		TAILQ_REMOVE(&task->waiters, r, link);
 		sal_request_free(r);
@@ -107,42 +111,17 @@ void sal_task_fail(struct sal_task *task, int code, const char *message)
 
 void sal_task_left(struct sal_task *task)
 {
-	if (task->stage == SAL_TASK_QUEUED && TAILQ_EMPTY(&task->waiters))
-		sal_task_free(task);
-}
-
-/* --- kept ------------------------------------------------------------------------------------- */
-
-static void save(uv_work_t *work)
-{
-	struct saving *s = work->data;
-
-	s->rc = sal_disk_write(&s->pool->disk, s->image);
-}
-
-static void saved(uv_work_t *work, int status)
-{
-	struct saving *s = work->data;
-
-	if (status < 0 || s->rc < 0)
-		s->pool->stats.unsaved++;
-	sal_image_unref(s->image);
-	sal_pool_unpin(s->pool);
-	free(s);
-}
-
-static void start_saving(struct sal_compile_pool *pool, struct sal_image *image)
-{
-	struct saving *s = pool->stats.has_disk ? calloc(1, sizeof(*s)) : NULL;
-
-	if (!s)
+	if (!TAILQ_EMPTY(&task->waiters))
 		return;
-	s->work.data = s;
-	s->pool = pool;
-	s->image = sal_image_ref(image);
-	pool->pins++;
-	(void)uv_queue_work(pool->loop, &s->work, save, saved);
+	if (task->stage == SAL_TASK_QUEUED) {
+		sal_task_free(task);
+	} else if (task->stage == SAL_TASK_RUNNING) {
+		forget_key(task);
+		sal_crew_abandon(task);
+	}
 }
+
+/* --- compiled --------------------------------------------------------------------------------- */
 
 void sal_task_compiled(struct sal_task *task, struct sal_image *take_image)
 {
@@ -151,7 +130,7 @@ void sal_task_compiled(struct sal_task *task, struct sal_image *take_image)
 	memcpy(take_image->key, task->key, sizeof(take_image->key));
 	pool->stats.compiled++;
 	take_image = sal_shelf_put(pool->shelf, take_image);
-	start_saving(pool, take_image);
+	sal_keep(pool, take_image);
 	succeed(task, take_image);
 }
 
@@ -164,8 +143,18 @@ static void enqueue(struct sal_task *task)
 		return;
 	}
 	task->stage = SAL_TASK_QUEUED;
-	TAILQ_INSERT_TAIL(&task->pool->queue, task, queue);
+	sal_owner_queue(task);
 	sal_crew_dispatch(task->pool);
+}
+
+void sal_task_requeue(struct sal_task *task)
+{
+	struct sal_owner *owner = task->owner;
+
+	owner->running--;
+	task->stage = SAL_TASK_QUEUED;
+	task->was_moved = true;
+	sal_owner_queue(task);
 }
 
 static void work(uv_work_t *uv_work)
@@ -185,7 +174,7 @@ static void worked(uv_work_t *uv_work, int status)
 	struct sal_image *image = task->found;
 
 	(void)status;
-	if (pool->closing) {
+	if (pool->closing || TAILQ_EMPTY(&task->waiters)) {
 		sal_task_free(task);
 	} else if (task->stage == SAL_TASK_HASHING) {
 		settle(task);
@@ -206,14 +195,25 @@ static void start_work(struct sal_task *task, enum sal_task_stage stage)
 	(void)uv_queue_work(task->pool->loop, &task->work, work, worked);
 }
 
+/*
+ * The other task counts for its first owner. If it still waits behind that owner's programs, and the one who
+ * joins waits for nothing else, it takes the turn of the one who joins, which comes sooner.
+ */
 static void join(struct sal_task *task, struct sal_task *other)
 {
 	struct sal_compile_request *r;
+
+	if (other->stage == SAL_TASK_QUEUED && TAILQ_EMPTY(&task->owner->queue)) {
+		sal_owner_unqueue(other);
+		sal_owner_assign(other, task->owner);
+		sal_owner_queue(other);
+	}
 
 	TAILQ_CONCAT(&other->waiters, &task->waiters, link);
 	TAILQ_FOREACH(r, &other->waiters, link)
 		r->task = other;
 	sal_task_free(task);
+	sal_crew_dispatch(other->pool);
 }
 
 /* The task knows its key. */

@@ -138,6 +138,23 @@ static json_t *limit_cache(const struct svc_server *server)
 	return json_integer((json_int_t)server->options.cache_bytes);
 }
 
+static json_t *limit_compile_time(const struct svc_server *server)
+{
+	return json_real(svc_seconds(server->options.compile_time_ns));
+}
+
+static json_t *limit_compile_memory(const struct svc_server *server)
+{
+	return json_integer((json_int_t)server->options.compile_memory_bytes);
+}
+
+static json_t *limit_iteration(const struct svc_server *server)
+{
+	uint64_t limit_ns = server->options.iteration_limit_ns;
+
+	return limit_ns ? json_real(svc_seconds(limit_ns)) : json_null();
+}
+
 static json_t *limit_log(const struct svc_server *server)
 {
 	return json_integer((json_int_t)server->options.log_bytes);
@@ -157,6 +174,9 @@ static const struct {
 	{ "memory", "bytes", "memory of the device", limit_memory, use_memory },
 	{ "lanes", "count", "lanes at once", limit_lanes, use_lanes },
 	{ "cache-size", "bytes", "compiled programs on disk", limit_cache, NULL },
+	{ "compile-time", "seconds", "one compilation", limit_compile_time, NULL },
+	{ "compile-memory", "bytes", "one compiler process", limit_compile_memory, NULL },
+	{ "iteration-limit", "seconds", "one iteration of a job", limit_iteration, NULL },
 	{ "log-size", "bytes", "the log on disk; one older file is kept", limit_log, NULL },
 	{ "trace-records", "count", "events kept for `salus trace`", limit_trace, NULL },
 };

@@ -46,11 +46,8 @@ static void say_idle(struct svc_why *why)
 	const struct svc_session *s = why->s;
 	char idle[SAL_UNITS_TEXT];
 
-	if ((unsigned)s->account.used[SVC_COMPILES] > 0) {
-		why->waits_for = "compile";
-		sal_words_add(&why->words, "idle: %u of its programs %s being compiled.",
-			      (unsigned)s->account.used[SVC_COMPILES],
-			      (unsigned)s->account.used[SVC_COMPILES] == 1 ? "is" : "are");
+	if (s->account.used[SVC_COMPILES] > 0) {
+		svc_why_compile(why);
 		return;
 	}
 	why->waits_for = "input";

@@ -15,6 +15,7 @@ static void job_free(struct svc_job *job)
 	svc_lock(s->server);
 	svc_limit_give(s, SVC_COMPILES, 1);
 	svc_limit_give(s, SVC_COMPILE_BYTES, job->program_at.size + job->options_at.size);
+	s->patience.jobs_done++;
 	svc_unlock(s->server);
 	sal_image_unref(job->image);
 	svc_session_unref(job->session);
@@ -26,6 +27,7 @@ static void job_free(struct svc_job *job)
 void svc_server_post(struct svc_server *server, struct svc_job *take_job)
 {
 	TAILQ_INSERT_TAIL(&server->jobs, take_job, link);
+	svc_news_watch(server);
 	(void)uv_async_send(&server->job_bell);
 }
 
@@ -95,10 +97,11 @@ static void do_compile(struct svc_server *server, struct svc_job *job)
 		.program = { job->program, (size_t)job->program_at.size },
 		.options = { job->options, (size_t)job->options_at.size },
 	};
+	struct sal_compile_asker asker = { job->session->id, on_compiled, job };
 	struct sal_err err = { 0 };
 
 	TAILQ_INSERT_TAIL(&job->session->jobs, job, link);
-	if (sal_compile_submit(server->pool, &source, on_compiled, job, &job->pending, &err) < 0)
+	if (sal_compile_submit(server->pool, &source, &asker, &job->pending, &err) < 0)
 		on_compiled(job, err.code, err.text, NULL);
 }
 

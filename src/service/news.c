@@ -13,14 +13,15 @@
 
 static bool has_work(const struct svc_session *s)
 {
-	return s->parked || sal_session_has_work(s->core);
+	return s->parked || s->account.used[SVC_COMPILES] > 0 || sal_session_has_work(s->core);
 }
 
 /* With work, and nothing of it was done since we looked last. */
 static bool is_left_waiting(const struct svc_session *s)
 {
 	return has_work(s) && !s->core->running && !s->core->closing &&
-	       s->core->done_iterations == s->patience.iterations;
+	       s->core->done_iterations == s->patience.iterations &&
+	       s->patience.jobs_done == s->patience.jobs;
 }
 
 static void tell_why(struct svc_session *s, uint64_t now_ns)
@@ -57,6 +58,7 @@ static void look_at(struct svc_session *s, uint64_t now_ns)
 		p->told = false;
 		p->since_ns = 0;
 		p->iterations = s->core->done_iterations;
+		p->jobs = p->jobs_done;
 	} else if (p->since_ns == 0) {
 		p->since_ns = now_ns;
 	} else if (!p->told && now_ns - p->since_ns >= TELL_AFTER_NS) {

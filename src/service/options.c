@@ -125,6 +125,12 @@ static const struct setting settings[] = {
 	{ "cache", "DIR", "compiled programs (default: the user's cache), or `none`", TEXT,
 	  AT(cache_dir), NULL },
 	{ "cache-size", "SIZE", "bound of that (default 4GiB)", BYTES, AT(cache_bytes), NULL },
+	{ "compile-time", "TIME", "longest compilation of a program (default 15min)", DURATION,
+	  AT(compile_time_ns), NULL },
+	{ "compile-memory", "SIZE", "most memory of a compiler process (default: half of what is allowed)",
+	  BYTES, AT(compile_memory_bytes), NULL },
+	{ "iteration-limit", "TIME", "end a job whose iteration takes longer (default: none)", DURATION,
+	  AT(iteration_limit_ns), NULL },
 	{ "limit", "NAME=VALUE", "of a job, a user or all; `salus limits` lists them", CUSTOM, 0,
 	  set_limit },
 	{ "arena", "SIZE", "the same as --limit job-arena=SIZE", CUSTOM, 0, set_arena },
@@ -299,6 +305,8 @@ static void set_defaults(struct svc_setup *setup)
 	o->trace_records = SVC_TRACE_ENTRIES;
 	o->cache_bytes = UINT64_C(4) << 30;
 	o->log_bytes = UINT64_C(16) << 20;
+	o->compile_time_ns = SAL_COMPILE_TIME_NS;
+	o->compile_memory_bytes = allowed_bytes / 2;
 	o->policy = &sal_policy_fair;
 	svc_limits_default(&o->limits, allowed_bytes);
 	if (sal_path_cache_dir(setup->cache_dir, sizeof(setup->cache_dir), NULL) >= 0)

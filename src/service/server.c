@@ -113,6 +113,8 @@ static int open_pool(struct svc_server *server, struct sal_err *err)
 		.api_major = facts->api_major,
 		.api_minor = facts->api_minor,
 		.helpers = HELPERS,
+		.task_limit_ns = server->options.compile_time_ns,
+		.helper_memory_bytes = server->options.compile_memory_bytes,
 	};
 
 	return sal_compile_pool_open(&server->loop, &cfg, &server->pool, err);

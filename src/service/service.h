@@ -77,6 +77,8 @@ struct svc_options {
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
 	uint64_t memory_bytes, cache_bytes, log_bytes, idle_exit_ns;
+	uint64_t compile_time_ns, compile_memory_bytes; /* of one program; of one helper */
+	uint64_t iteration_limit_ns; /* a session whose iteration takes longer is ended; 0: none */
 	uint32_t lanes, trace_records;
 	bool no_profiles; /* jobs are not remembered */
 	struct svc_limits limits;

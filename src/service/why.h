@@ -5,6 +5,7 @@
  *     admin_why.c    the answer, and the short cases
  *     why_memory.c   it waits for memory, or can never have it
  *     why_turn.c     it waits for its turn
+ *     why_compile.c  it waits for the compiler
  */
 #ifndef SAL_SERVICE_WHY_H
 #define SAL_SERVICE_WHY_H
@@ -30,9 +31,10 @@ uint64_t svc_why_run_ns(const struct svc_why *why, const struct sal_session *cor
 /* All there is to say of why->s, in why->words; holders is an array. Under server->lock. */
 void svc_why_say(struct svc_why *why);
 
-/* Each says its sentences. Under server->lock. */
+/* Each says its sentences. Under server->lock, on the main thread. */
 void svc_why_ready(struct svc_why *why);
 void svc_why_waiting(struct svc_why *why);
 void svc_why_refused(struct svc_why *why);
+void svc_why_compile(struct svc_why *why);
 
 #endif

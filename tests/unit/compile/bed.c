@@ -78,6 +78,8 @@ void bed_compiled(void *ctx, int code, const char *message, struct sal_image *im
 	struct bed_outcome *o = ctx;
 
 	o->calls++;
+	if (o->counter)
+		o->order = ++*o->counter;
 	o->code = code;
 	o->image = image;
 	(void)snprintf(o->message, sizeof(o->message), "%s", message);
@@ -91,11 +93,18 @@ void bed_compiled(void *ctx, int code, const char *message, struct sal_image *im
 struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
 				       struct bed_outcome *o)
 {
+	return bed_submit_as(bed, 1, program, o);
+}
+
+struct sal_compile_request *bed_submit_as(struct bed *bed, uint64_t owner, struct sal_text program,
+					  struct bed_outcome *o)
+{
+	struct sal_compile_asker asker = { owner, bed_compiled, o };
 	struct sal_compile_source source = { .format = TEXT("mlir"), .program = program };
 	struct sal_compile_request *request;
 	struct sal_err err = { 0 };
 
-	if (sal_compile_submit(bed->pool, &source, bed_compiled, o, &request, &err) < 0)
+	if (sal_compile_submit(bed->pool, &source, &asker, &request, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(o->calls, 0);
 	return request;
@@ -109,9 +118,14 @@ void bed_drop(struct bed_outcome *o)
 
 void bed_compile(struct bed *bed, struct sal_text program)
 {
+	bed_compile_as(bed, 1, program);
+}
+
+void bed_compile_as(struct bed *bed, uint64_t owner, struct sal_text program)
+{
 	struct bed_outcome o = { 0 };
 
-	(void)bed_submit(bed, program, &o);
+	(void)bed_submit_as(bed, owner, program, &o);
 	bed_wait(bed, o.calls);
 	if (o.code != SAL_OK)
 		fail_msg("%s: %s", sal_code_name(o.code), o.message);

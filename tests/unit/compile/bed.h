@@ -39,6 +39,8 @@ struct bed_outcome {
 	char message[512];
 	struct sal_image *image;
 	struct bed *close; /* close its pool when called */
+	int *counter; /* counts the calls of several, if it is there */
+	int order; /* what it was then */
 };
 
 #define with_bed(test) cmocka_unit_test_setup_teardown(test, bed_make, bed_remove)
@@ -66,9 +68,12 @@ int bed_helper(const struct bed *bed);
 void bed_compiled(void *ctx, int code, const char *message, struct sal_image *image);
 struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
 				       struct bed_outcome *o);
+struct sal_compile_request *bed_submit_as(struct bed *bed, uint64_t owner, struct sal_text program,
+					  struct bed_outcome *o);
 void bed_drop(struct bed_outcome *o);
-/* Compiles, and expects it to go well; or to fail with this code and text. */
+/* Compiles, and expects it to go well; or to fail with this code and text. The owner is 1, if none is given. */
 void bed_compile(struct bed *bed, struct sal_text program);
+void bed_compile_as(struct bed *bed, uint64_t owner, struct sal_text program);
 void bed_expect(struct bed *bed, struct sal_text program, int code, const char *text);
 /* ADD with that many lines of comment. The caller frees it. */
 char *bed_large_program(size_t lines, size_t *out_size);

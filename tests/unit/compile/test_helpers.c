@@ -83,8 +83,8 @@ static void starts_more_when_needed(void **state)
 	assert_int_equal(kill(pids[0], SIGSTOP), 0);
 	(void)bed_submit(bed, TEXT(ADD), &slow);
 	bed_wait(bed, bed_stats(bed).running == 1);
-	bed_compile(bed, TEXT(COPY));
-	bed_compile(bed, TEXT(FILL));
+	bed_compile_as(bed, 2, TEXT(COPY));
+	bed_compile_as(bed, 2, TEXT(FILL));
 	assert_int_equal(slow.calls, 0);
 	assert_int_equal(sal_compile_helpers(bed->pool, pids, 3), 2);
 	assert_int_equal(bed_stats(bed).running, 1);

@@ -6,6 +6,8 @@
 
 uint64_t bed_now_ns;
 unsigned bed_wakes;
+struct sal_compile_wait bed_wait;
+struct sal_compile_run bed_runs[2];
 
 uint64_t svc_now_ns(void)
 {
@@ -45,6 +47,22 @@ void sal_compile_stats(const struct sal_compile_pool *pool, struct sal_compile_s
 	(void)pool;
 	memset(out, 0, sizeof(*out));
 	out->compiled = 7;
+}
+
+void sal_compile_waiting(const struct sal_compile_request *request,
+			 struct sal_compile_wait *out_wait)
+{
+	(void)request;
+	*out_wait = bed_wait;
+}
+
+uint32_t sal_compile_runs(const struct sal_compile_pool *pool, struct sal_compile_run *out_runs,
+			  uint32_t room)
+{
+	(void)pool;
+	assert_true(room >= 2);
+	memcpy(out_runs, bed_runs, sizeof(bed_runs));
+	return 2;
 }
 
 static const struct sal_device_facts *facts(struct sal_device *d)

@@ -28,6 +28,8 @@ struct bed {
 
 extern uint64_t bed_now_ns;
 extern unsigned bed_wakes; /* of the worker */
+extern struct sal_compile_wait bed_wait; /* of every program that is compiled */
+extern struct sal_compile_run bed_runs[2]; /* what the compiler is at work on */
 
 /* 8 GiB, no paging. */
 struct bed *bed_open(const struct sal_policy *policy, uint32_t lanes);

@@ -106,9 +106,6 @@ static void test_why_quiet(void **state)
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "input");
 	assert_says(answer, "text", "idle: it has submitted nothing for 4.2s.");
-	s->account.used[SVC_COMPILES] = 2;
-	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
-	assert_string_equal(bed_text(answer, "waits_for"), "compile");
 	(void)bed_ask(b, "{'op': 'pause', 'job': 's'}");
 	bed_submit(b, s, 0);
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
@@ -117,9 +114,44 @@ static void test_why_quiet(void **state)
 	bed_close(b);
 }
 
+static void test_why_compile(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *s = bed_add_plain(b, "s");
+	const struct svc_session *slow = bed_add_plain(b, "slow");
+	struct svc_job job = { .pending = (struct sal_compile_request *)b };
+	const json_t *answer;
+
+	(void)state;
+	TAILQ_INIT(&s->jobs);
+	s->account.used[SVC_COMPILES] = 1; /* on its way */
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "compile");
+	TAILQ_INSERT_TAIL(&s->jobs, &job, link);
+	s->account.used[SVC_COMPILES] = 3;
+	b->server.options.compile_time_ns = SAL_COMPILE_TIME_NS;
+	bed_wait = (struct sal_compile_wait){ SAL_COMPILE_RUNNING, 9000 * MS, 7000 * MS, 0 };
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_says(answer, "text",
+		    "waiting for the compiler: its program has been compiled for 7s; the limit is "
+		    "15min (--compile-time); 2 more of its programs wait.");
+	bed_wait = (struct sal_compile_wait){ SAL_COMPILE_QUEUED, 9000 * MS, 0, 3 };
+	bed_runs[0] = (struct sal_compile_run){ slow->id, 11000 * MS };
+	bed_runs[1] = (struct sal_compile_run){ 12345, 1000 * MS };
+	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
+	assert_says(answer, "text", "its program has waited for 9s and is number 4 in the queue");
+	assert_says(answer, "text", "; the compiler is at work for slow (id ");
+	assert_says(answer, "text", "), for 11s, a job that has left, for 1s;");
+	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 1);
+	s->account.used[SVC_COMPILES] = 0;
+	TAILQ_REMOVE(&s->jobs, &job, link);
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_why_compile),
 		cmocka_unit_test(test_why_turn),
 		cmocka_unit_test(test_why_turn_of_the_first),
 		cmocka_unit_test(test_why_memory),

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compile/allowance.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Memory is short if this part of the limit cannot be had. */
+#define PROBE_PARTS 8
+
+static bool is_memory_short(void)
+{
+	struct rlimit limit;
+	size_t size;
+	void *probe;
+
+	if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+		return false;
+	size = (size_t)limit.rlim_cur / PROBE_PARTS;
+	probe = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (probe == MAP_FAILED)
+		return true;
+	(void)munmap(probe, size);
+	return false;
+}
+
+/*
+ * A vendor that gets no memory aborts, or uses NULL. The thread that failed is the one that runs this, and
+ * errno is what the allocator left there. A small request fails only when little is left at all, and a large one
+ * leaves ENOMEM.
+ */
+static void on_crash(int number)
+{
+	struct sigaction plain = { .sa_handler = SIG_DFL };
+
+	if (errno == ENOMEM || is_memory_short())
+		_exit(SAL_EXIT_NO_MEMORY);
+	(void)sigaction(number, &plain, NULL);
+	(void)raise(number);
+}
+
+void sal_allowance_open(const struct sal_helper_limits *limits)
+{
+	struct rlimit memory = { limits->memory_bytes, RLIM_INFINITY };
+	struct sigaction crash = { .sa_handler = on_crash, .sa_flags = SA_NODEFER };
+
+	if (limits->memory_bytes == 0 || setrlimit(RLIMIT_DATA, &memory) != 0)
+		return;
+	if (is_memory_short()) { /* built with a sanitizer, which maps terabytes */
+		memory.rlim_cur = RLIM_INFINITY;
+		(void)setrlimit(RLIMIT_DATA, &memory);
+		return;
+	}
+	memory.rlim_max = memory.rlim_cur;
+	(void)setrlimit(RLIMIT_DATA, &memory);
+	(void)sigemptyset(&crash.sa_mask);
+	(void)sigaction(SIGABRT, &crash, NULL);
+	(void)sigaction(SIGSEGV, &crash, NULL);
+	(void)sigaction(SIGBUS, &crash, NULL);
+	(void)sigaction(SIGILL, &crash, NULL); /* how compilers end what cannot go on */
+	(void)sigaction(SIGTRAP, &crash, NULL);
+}
+
+static void limit_cpu(rlim_t soft)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_CPU, &limit) != 0)
+		return;
+	limit.rlim_cur = soft < limit.rlim_max ? soft : limit.rlim_max;
+	(void)setrlimit(RLIMIT_CPU, &limit);
+}
+
+void sal_allowance_begin(const struct sal_helper_limits *limits)
+{
+	struct timespec used;
+
+	errno = 0;
+	if (limits->cpu_s == 0 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
+		return;
+	limit_cpu((rlim_t)used.tv_sec + 1 + limits->cpu_s); /* a second that has begun is free */
+}
+
+void sal_allowance_end(void)
+{
+	limit_cpu(RLIM_INFINITY);
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * limits of compiling: time, processor time and memory of a task; tasks that nobody waits for; turns of owners. A
+ * stopped helper is one that compiles for long.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "unit/compile/bed.h"
+
+#define SPIN "fake 1\nspin\n"
+#define GORGE "fake 1\ngorge\n"
+#define MEMORY_BYTES (UINT64_C(256) << 20)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+static bool is_gone(int pid)
+{
+	return kill(pid, 0) != 0;
+}
+
+/* A program of its own for each number. */
+static struct sal_text numbered(char room[64], int number)
+{
+	int size = snprintf(room, 64, "fake 1\nname p%d\noutput f32 4 = copy 0\n", number);
+
+	return (struct sal_text){ room, (size_t)size };
+}
+
+/* --- limits ------------------------------------------------------------------------------------- */
+
+static void ends_what_takes_too_long(void **state)
+{
+	struct bed *bed = *state;
+	int pid;
+
+	bed->cfg.task_limit_ns = UINT64_C(200) * 1000000;
+	bed_open(bed);
+	pid = bed_helper(bed);
+	bed_expect(bed, TEXT(SPIN), SAL_DEADLINE_EXCEEDED, "longer than 200ms");
+	assert_true(is_gone(pid));
+	bed_expect(bed, TEXT(SPIN), SAL_DEADLINE_EXCEEDED, "--compile-time");
+	bed->cfg.task_limit_ns = 0;
+	assert_int_equal(bed_stats(bed).over_limit, 2);
+	bed_close(bed);
+	bed_open(bed);
+	bed_compile(bed, TEXT(ADD));
+}
+
+/* Together they take more than the limit, but none of them does. */
+static void gives_each_task_its_processor_time(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->cfg.task_cpu_ns = 1;
+	bed_open(bed);
+	bed_compile(bed, TEXT("fake 1\nname a\nburn 800\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname b\nburn 800\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname c\nburn 800\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname d\nburn 800\noutput f32 4 = copy 0\n"));
+	assert_int_equal(bed_stats(bed).helper_deaths, 0);
+}
+
+static void ends_what_takes_too_much_processor_time(void **state)
+{
+	struct bed *bed = *state;
+
+	bed->cfg.task_cpu_ns = 1;
+	bed_open(bed);
+	bed_compile(bed, TEXT(ADD));
+	bed_expect(bed, TEXT(SPIN), SAL_DEADLINE_EXCEEDED, "processor time");
+	bed_compile(bed, TEXT(COPY));
+	assert_int_equal(bed_stats(bed).helper_deaths, 1);
+	assert_int_equal(bed_stats(bed).over_limit, 1);
+}
+
+static void ends_what_takes_too_much_memory(void **state)
+{
+	struct bed *bed = *state;
+
+#ifdef SANITIZED
+	skip();
+#endif
+	bed->cfg.helper_memory_bytes = MEMORY_BYTES;
+	bed_open(bed);
+	bed_expect(bed, TEXT(GORGE), SAL_RESOURCE_EXHAUSTED, "256MiB");
+	assert_int_equal(bed_stats(bed).helper_deaths, 1);
+	bed_compile(bed, TEXT(ADD));
+	/* What failed in a helper that had worked before is tried in a new one. */
+	bed_expect(bed, TEXT(GORGE), SAL_RESOURCE_EXHAUSTED, "--compile-memory");
+	assert_int_equal(bed_stats(bed).helper_deaths, 3);
+	assert_int_equal(bed_stats(bed).over_limit, 2);
+	bed_expect(bed, TEXT("fake 1\ncrash\n"), SAL_INTERNAL, "signal 6");
+}
+
+/* The last words of a helper are in the answer; more lines than the log takes, and than a pipe holds. */
+static void reads_what_helpers_print(void **state)
+{
+	struct bed *bed = *state;
+
+	bed_open(bed);
+	bed_compile(bed, TEXT("fake 1\nshout 20000\noutput f32 4 = copy 0\n"));
+	bed_expect(bed, TEXT("fake 1\nshout 20000\ncrash\n"), SAL_INTERNAL, "line 19999");
+}
+
+static void cleans_the_environment(void **state)
+{
+	struct bed *bed = *state;
+	char path[FOLDER_PATH], line[FOLDER_PATH] = "";
+	FILE *file;
+
+	folder_path(bed->folder, "helper", bed->helper_path);
+	file = fopen(bed->helper_path, "w");
+	assert_non_null(file);
+	(void)fprintf(file,
+		      "#!/bin/sh\ncd %s\necho \"$XLA_FLAGS-$SAL_COMPILE-${PATH:+path}\" >env.new\n"
+		      "mv env.new env\nexec sleep 1000\n",
+		      bed->folder);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(chmod(bed->helper_path, 0700), 0);
+	bed->cfg.helper_path = bed->helper_path;
+	assert_int_equal(setenv("XLA_FLAGS", "--xla_dump_to=x", 1), 0);
+	bed_open(bed);
+	folder_path(bed->folder, "env", path);
+	bed_wait(bed, access(path, R_OK) == 0);
+	assert_int_equal(unsetenv("XLA_FLAGS"), 0);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_non_null(fgets(line, sizeof(line), file));
+	assert_string_equal(line, "--path\n");
+	assert_int_equal(fclose(file), 0);
+}
+
+/* --- nobody waits ------------------------------------------------------------------------------- */
+
+static void ends_what_nobody_waits_for(void **state)
+{
+	struct bed *bed = *state;
+	struct bed_outcome o[2] = { 0 };
+	struct sal_compile_request *r[2];
+	int pid;
+
+	bed_open(bed);
+	pid = bed_helper(bed);
+	r[0] = bed_submit_as(bed, 1, TEXT(SPIN), &o[0]);
+	r[1] = bed_submit_as(bed, 2, TEXT(SPIN), &o[1]);
+	bed_wait(bed, bed_stats(bed).running == 1);
+	sal_compile_cancel(r[0]);
+	assert_int_equal(bed_helper(bed), pid); /* one still waits */
+	assert_int_equal(bed_stats(bed).running, 1);
+	sal_compile_cancel(r[1]);
+	bed_compile_as(bed, 3, TEXT(ADD)); /* there is one post, so the helper is a new one */
+	assert_true(is_gone(pid));
+	assert_int_equal(bed_stats(bed).abandoned, 1);
+	assert_int_equal(bed_stats(bed).running, 0);
+	assert_int_equal(bed_stats(bed).failed, 0);
+	assert_int_equal(o[0].calls + o[1].calls, 0);
+}
+
+/* A task that is about to end takes nobody in: who asks for the same gets a task of its own. */
+static void asks_anew_for_what_is_ended(void **state)
+{
+	struct bed *bed = *state;
+	struct bed_outcome o[2] = { 0 };
+	struct sal_compile_request *r;
+	int pid;
+
+	bed_open(bed);
+	pid = bed_helper(bed);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	r = bed_submit(bed, TEXT(ADD), &o[0]);
+	bed_wait(bed, bed_stats(bed).running == 1);
+	sal_compile_cancel(r);
+	(void)bed_submit(bed, TEXT(ADD), &o[1]);
+	bed_wait(bed, o[1].calls);
+	assert_int_equal(o[1].code, SAL_OK);
+	assert_int_equal(o[0].calls, 0);
+	assert_true(is_gone(pid));
+	bed_drop(&o[1]);
+}
+
+/* --- turns -------------------------------------------------------------------------------------- */
+
+static void submit_many(struct bed *bed, uint64_t owner, int count, struct bed_outcome *o)
+{
+	char room[64];
+
+	for (int i = 0; i < count; i++)
+		(void)bed_submit_as(bed, owner, numbered(room, i), &o[i]);
+}
+
+static int count_calls(const struct bed_outcome *o, int count)
+{
+	int calls = 0;
+
+	for (int i = 0; i < count; i++)
+		calls += o[i].calls;
+	return calls;
+}
+
+static void drop_all(struct bed_outcome *o, int count)
+{
+	for (int i = 0; i < count; i++)
+		bed_drop(&o[i]);
+}
+
+/* With one helper, of many programs of one owner at most two go before another owner's. */
+static void owners_take_turns(void **state)
+{
+	struct bed *bed = *state;
+	int counter = 0;
+	struct bed_outcome many[20] = { 0 }, one = { .counter = &counter };
+	struct sal_compile_request *r;
+	struct sal_compile_wait wait;
+	char room[64];
+	int pid;
+
+	bed->cfg.cache_dir = NULL;
+	bed_open(bed);
+	pid = bed_helper(bed);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (int i = 0; i < 20; i++)
+		many[i].counter = &counter;
+	submit_many(bed, 1, 20, many);
+	r = bed_submit_as(bed, 2, numbered(room, 100), &one);
+	sal_compile_waiting(r, &wait);
+	assert_int_equal(wait.stage, SAL_COMPILE_QUEUED);
+	assert_int_equal(wait.ahead, 1); /* beside the one that runs */
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	bed_wait(bed, one.calls && count_calls(many, 20) == 20);
+	assert_in_range(one.order, 2, 3);
+	drop_all(many, 20);
+	bed_drop(&one);
+}
+
+/* One owner's slow programs never have all helpers. */
+static void keeps_a_helper_for_others(void **state)
+{
+	struct bed *bed = *state;
+	struct bed_outcome slow[3] = { 0 };
+	struct sal_compile_request *r[3];
+	struct sal_compile_run run[3];
+	struct sal_compile_wait wait;
+
+	bed->cfg.helpers = 2;
+	bed->cfg.cache_dir = NULL;
+	bed_open(bed);
+	r[0] = bed_submit_as(bed, 7, TEXT(SPIN), &slow[0]);
+	r[1] = bed_submit_as(bed, 7, TEXT(SPIN "# 2\n"), &slow[1]);
+	r[2] = bed_submit_as(bed, 7, TEXT(SPIN "# 3\n"), &slow[2]);
+	assert_int_equal(bed_stats(bed).running, 1);
+	assert_int_equal(sal_compile_runs(bed->pool, run, 3), 1);
+	assert_int_equal(run[0].owner, 7);
+	sal_compile_waiting(r[0], &wait);
+	assert_int_equal(wait.stage, SAL_COMPILE_RUNNING);
+	assert_true(wait.ran_ns >= run[0].ran_ns && wait.waited_ns >= wait.ran_ns);
+	sal_compile_waiting(r[2], &wait);
+	assert_int_equal(wait.stage, SAL_COMPILE_QUEUED);
+	assert_int_equal(wait.ahead, 1);
+	bed_compile_as(bed, 8, TEXT(ADD));
+	bed_compile_as(bed, 8, TEXT(COPY));
+	assert_int_equal(bed_stats(bed).running, 1);
+	for (int i = 0; i < 3; i++)
+		sal_compile_cancel(r[i]);
+	bed_wait(bed, bed_stats(bed).running == 0);
+	assert_int_equal(bed_stats(bed).abandoned, 1);
+	bed_compile_as(bed, 7, TEXT(FILL)); /* it has its turn again */
+}
+
+/* Who joins a program that waits behind many of its owner's does not wait for these. */
+static void joins_without_waiting_for_the_rest(void **state)
+{
+	struct bed *bed = *state;
+	int counter = 0;
+	struct bed_outcome many[20] = { 0 }, one = { .counter = &counter };
+	char room[64];
+	int pid;
+
+	bed->cfg.cache_dir = NULL;
+	bed_open(bed);
+	pid = bed_helper(bed);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (int i = 0; i < 20; i++)
+		many[i].counter = &counter;
+	submit_many(bed, 1, 20, many);
+	(void)bed_submit_as(bed, 2, numbered(room, 19), &one);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	bed_wait(bed, one.calls && count_calls(many, 20) == 20);
+	assert_in_range(one.order, 2, 4); /* it is told to both */
+	assert_int_equal(bed_stats(bed).compiled, 20);
+	drop_all(many, 20);
+	bed_drop(&one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_bed(ends_what_takes_too_long),
+		with_bed(gives_each_task_its_processor_time),
+		with_bed(ends_what_takes_too_much_processor_time),
+		with_bed(ends_what_takes_too_much_memory),
+		with_bed(reads_what_helpers_print),
+		with_bed(cleans_the_environment),
+		with_bed(ends_what_nobody_waits_for),
+		with_bed(asks_anew_for_what_is_ended),
+		with_bed(owners_take_turns),
+		with_bed(keeps_a_helper_for_others),
+		with_bed(joins_without_waiting_for_the_rest),
+	};
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
