@@ -279,6 +279,16 @@ static json_t *describe_device(const struct svc_server *server, const struct vie
 			 "lane_limit", (int)view->lane_limit);
 }
 
+static json_t *describe_programs(const struct sal_compile_stats *stats)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "compiled",
+			 (json_int_t)stats->compiled, "memory_hits",
+			 (json_int_t)stats->memory_hits, "disk_hits", (json_int_t)stats->disk_hits,
+			 "failed", (json_int_t)stats->failed, "running",
+			 (json_int_t)stats->running, "abandoned", (json_int_t)stats->abandoned,
+			 "over_limit", (json_int_t)stats->over_limit);
+}
+
 json_t *svc_answer_ps(struct svc_question *q)
 {
 	struct svc_server *server = q->server;
@@ -288,13 +298,10 @@ json_t *svc_answer_ps(struct svc_question *q)
 
 	if (copy_all(server, &view, &q->err) >= 0) {
 		sal_compile_stats(server->pool, &stats);
-		reply = json_pack("{s:b, s:o, s:o, s:o, s:s, s:{s:I, s:I, s:I, s:I}}", "ok", 1,
-				  "device", describe_device(server, &view), "lanes",
-				  describe_lanes(&view), "sessions", describe_sessions(&view),
-				  "policy", view.policy, "programs", "compiled",
-				  (json_int_t)stats.compiled, "memory_hits",
-				  (json_int_t)stats.memory_hits, "disk_hits",
-				  (json_int_t)stats.disk_hits, "failed", (json_int_t)stats.failed);
+		reply = json_pack("{s:b, s:o, s:o, s:o, s:s, s:o}", "ok", 1, "device",
+				  describe_device(server, &view), "lanes", describe_lanes(&view),
+				  "sessions", describe_sessions(&view), "policy", view.policy,
+				  "programs", describe_programs(&stats));
 	}
 	free(view.sessions);
 	return reply;

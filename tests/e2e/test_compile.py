@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one job asks of the compiler costs that job alone: time, memory, and the wait of others."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sharing import ask
+
+# Takes minutes and a gigabyte to compile; a factor makes it another program.
+SLOW = """
+import sys, threading, jax, jax.numpy as jnp
+def slow(factor):
+    def f(x):
+        for i in range(3000):
+            x = jnp.sin(x * (factor + i * 1e-6)) + jnp.roll(x, i % 7)
+        return x
+    return jax.jit(f).lower(jnp.ones(16))
+"""
+SMALL = """
+import jax, jax.numpy as jnp
+print("begin", flush=True)
+print("result", float(jax.jit(lambda x: x * 17 + 4)(jnp.ones(()))), flush=True)
+input()
+"""
+
+
+def rss_bytes(pid):
+    return int(re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]) << 10
+
+
+def test_slow_programs_end_with_their_job(served, wait):
+    """Two jobs keep all helpers busy. A third waits, is told so, and goes on when one of the two leaves; nothing of the
+    two is left behind."""
+    daemon, client = served("--cache", "none")
+    jobs = [client.start(SLOW + f"lowered = slow({k})\nprint('compiling', flush=True)\nlowered.compile()",
+                         env={"SALUS_JOB_NAME": f"slow{k}"}) for k in (1, 2)]
+    for job in jobs:
+        job.wait_for("compiling")
+    wait(lambda: ask(daemon, "ps")["programs"]["running"] == 2, 30, "both to be compiled")
+    busy = daemon.helpers()
+    assert len(busy) == 2
+    cold = client.start(SMALL, env={"SALUS_JOB_NAME": "cold"})
+    cold.wait_for("begin")
+    told = re.compile(r"^salus: cold \(id \d+\) is waiting for the compiler: its program has waited for .* and is number 1 "
+                      r"in the queue; the compiler is at work for slow\d \(id \d+\), for .*slow\d \(id", re.M)
+    wait(lambda: told.search(cold.stderr), 30, "the third to be told")
+    why = json.loads(daemon.salus("why", "cold", "--json").stdout)
+    assert why["waits_for"] == "compile" and {h["name"] for h in why["holders"]} == {"slow1", "slow2"}, why
+    assert "its program has been compiled for" in daemon.salus("why", "slow1").stdout
+    jobs[0].kill()
+    cold.wait_for("result 21.0")
+    wait(lambda: re.search(r"^salus: cold \(id \d+\) goes on after \d+s$", cold.stderr, re.M), 15, "it to be told again")
+    jobs[1].kill()
+    wait(lambda: not set(busy) & set(daemon.helpers()), 10, "the two helpers to be gone")
+    assert len(daemon.helpers()) <= 1 and all(rss_bytes(p) < 200 << 20 for p in daemon.helpers())
+    cold.say("")
+    cold.succeed()
+
+
+def test_one_job_never_has_all_helpers(served, wait):
+    daemon, client = served("--cache", "none")
+    greedy = client.start(SLOW + """
+for lowered in [slow(k) for k in (1, 2, 3)]:
+    threading.Thread(target=lowered.compile, daemon=True).start()
+print("compiling", flush=True)
+input()
+""")
+    greedy.wait_for("compiling", 120)
+    wait(lambda: ask(daemon, "ps")["programs"]["running"] == 1, 30, "one to be compiled")
+    cold = client.start(SMALL)
+    cold.wait_for("result 21.0")
+    assert ask(daemon, "ps")["programs"]["running"] == 1
+    cold.say("")
+    cold.succeed()
+    greedy.kill()
+
+
+def refused(client, *, program="slow(1)"):
+    run = client(SLOW + f"""
+try:
+    {program}.compile()
+except Exception as error:
+    print("caught", error)
+print(float(jax.jit(lambda x: x * 17 + 4)(jnp.ones(()))))
+""")
+    assert run.code == 0 and "21.0" in run.stdout, run.describe()
+    return run.stdout
+
+
+def test_a_program_that_takes_too_long(served):
+    daemon, client = served("--cache", "none", "--compile-time", "2s")
+    assert re.search(r"caught DEADLINE_EXCEEDED: .* longer than 2s .*--compile-time", refused(client))
+
+
+def test_a_program_that_takes_too_much_memory(served):
+    daemon, client = served("--cache", "none", "--compile-memory", "160MiB")
+    assert re.search(r"caught RESOURCE_EXHAUSTED: .* more than 160MiB of memory .*--compile-memory", refused(client))
