@@ -12,6 +12,11 @@
 
 /* Memory is short if this part of the limit cannot be had. */
 #define PROBE_PARTS 8
+/*
+ * The clock that RLIMIT_CPU goes by, as the kernel encodes it: user and system time of this process, counted by
+ * ticks. CLOCK_PROCESS_CPUTIME_ID is exact and drifts away from it over the life of a helper.
+ */
+#define LIMIT_CLOCK ((clockid_t)(~0 * 8))
 
 static bool is_memory_short(void)
 {
@@ -82,7 +87,7 @@ void sal_allowance_begin(const struct sal_helper_limits *limits)
 	struct timespec used;
 
 	errno = 0;
-	if (limits->cpu_s == 0 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
+	if (limits->cpu_s == 0 || clock_gettime(LIMIT_CLOCK, &used) != 0)
 		return;
 	limit_cpu((rlim_t)used.tv_sec + 1 + limits->cpu_s); /* a second that has begun is free */
 }

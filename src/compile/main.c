@@ -20,13 +20,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/guard.h"
 #include "base/io.h"
 #include "base/tidy.h"
-#include "compile/check.h"
 #include "compile/allowance.h"
+#include "compile/check.h"
 #include "compile/frame.h"
 #include "device/device.h"
 #include "wire/facts.h"
@@ -52,13 +53,12 @@ struct answer {
 static bool send_answer(const struct worker *w, const struct answer *a)
 {
 	uint8_t head[SAL_FRAME_HEAD_BYTES];
-	bool fine;
+	struct iovec all[1 + SAL_FRAME_PARTS] = { { head, sizeof(head) } };
 
 	sal_frame_encode(&a->frame, head);
-	fine = sal_write_all(w->out, head, sizeof(head));
-	for (int i = 0; fine && i < SAL_FRAME_PARTS; i++)
-		fine = sal_write_all(w->out, a->parts[i], a->frame.sizes[i]);
-	return fine;
+	for (int i = 0; i < SAL_FRAME_PARTS; i++)
+		all[i + 1] = (struct iovec){ (void *)a->parts[i], a->frame.sizes[i] };
+	return sal_writev_all(w->out, all, 1 + SAL_FRAME_PARTS);
 }
 
 static bool send_error(const struct worker *w, uint64_t id, const struct sal_err *err)

@@ -140,8 +140,9 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 	}
 	(void)uv_idle_init(loop, &pool->deliver);
 	(void)uv_timer_init(loop, &pool->watch);
-	pool->deliver.data = pool->watch.data = pool;
-	pool->pins += 2;
+	(void)uv_timer_init(loop, &pool->lull);
+	pool->deliver.data = pool->watch.data = pool->lull.data = pool;
+	pool->pins += 3;
 	*out_pool = pool;
 	return SAL_OK;
 }
@@ -179,6 +180,8 @@ void sal_compile_pool_close(struct sal_compile_pool *pool)
 	sal_crew_stop(pool);
 	uv_close((uv_handle_t *)&pool->deliver, handle_closed);
 	uv_close((uv_handle_t *)&pool->watch, handle_closed);
+	uv_close((uv_handle_t *)&pool->lull, handle_closed);
+	sal_keep_all(pool);
 }
 
 /* --- programs ------------------------------------------------------------------------------------ */

@@ -118,8 +118,11 @@ struct sal_compile_pool {
 	uint64_t task_limit_ns;
 	uv_timer_t watch; /* active until the next task is due, or the next spare helper */
 
-	struct sal_saving_queue savings; /* owned; the first is being written */
+	struct sal_saving_queue savings; /* owned */
 	uint32_t saving_count;
+	uint64_t saving_bytes;
+	bool is_saving; /* the first */
+	uv_timer_t lull; /* active until the first is to be written */
 
 	struct sal_compile_stats stats;
 	bool closing;
@@ -166,8 +169,10 @@ struct sal_task *sal_owner_take(struct sal_compile_pool *pool, struct sal_owner 
 uint32_t sal_owner_ahead(const struct sal_task *task);
 
 /* keep.c */
-/* To the disk, if there is one, after all that was given before. */
+/* To the disk, if there is one, later, and after all that was given before. */
 void sal_keep(struct sal_compile_pool *pool, struct sal_image *image);
+/* Now. */
+void sal_keep_all(struct sal_compile_pool *pool);
 
 /* crew.c */
 int sal_crew_open(struct sal_compile_pool *pool, uint32_t count, struct sal_err *err);

@@ -64,10 +64,11 @@ static void gives_each_task_its_processor_time(void **state)
 
 	bed->cfg.task_cpu_ns = 1;
 	bed_open(bed);
-	bed_compile(bed, TEXT("fake 1\nname a\nburn 800\noutput f32 4 = copy 0\n"));
-	bed_compile(bed, TEXT("fake 1\nname b\nburn 800\noutput f32 4 = copy 0\n"));
-	bed_compile(bed, TEXT("fake 1\nname c\nburn 800\noutput f32 4 = copy 0\n"));
-	bed_compile(bed, TEXT("fake 1\nname d\nburn 800\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname a\nburn 500\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname b\nburn 500\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname c\nburn 500\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname e\nburn 500\noutput f32 4 = copy 0\n"));
+	bed_compile(bed, TEXT("fake 1\nname d\nburn 500\noutput f32 4 = copy 0\n"));
 	assert_int_equal(bed_stats(bed).helper_deaths, 0);
 }
 
