@@ -15,9 +15,6 @@
 
 #include "base/units.h"
 
-/* A helper that has nothing to do for that long goes, if another idle one is there. */
-#define SPARE_NS (UINT64_C(60) * 1000000000)
-
 /* --- time --------------------------------------------------------------------------------------- */
 
 static bool is_idle(const struct sal_post *post)
@@ -38,7 +35,7 @@ static uint32_t count_idle(const struct sal_compile_pool *pool)
 static uint64_t due_ns(const struct sal_post *post, uint32_t idle)
 {
 	if (is_idle(post) && idle > 1)
-		return post->idle_ns + SPARE_NS;
+		return post->idle_ns + post->pool->spare_ns;
 	if (post->task && post->task->stage == SAL_TASK_RUNNING && !post->verdict.code)
 		return post->task->start_ns + post->pool->task_limit_ns;
 	return UINT64_MAX;

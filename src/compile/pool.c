@@ -14,6 +14,8 @@
 
 /* Of programs that nobody uses, in memory. */
 #define SHELF_BYTES (UINT64_C(256) << 20)
+/* A second idle helper stays for so long. */
+#define SPARE_NS (UINT64_C(60) * 1000000000)
 
 /* --- open and close ------------------------------------------------------------------------------ */
 
@@ -89,6 +91,7 @@ static void set_limits(struct sal_compile_pool *pool, const struct sal_compile_c
 	uint64_t limit_ns = cfg->task_limit_ns ? cfg->task_limit_ns : SAL_COMPILE_TIME_NS;
 
 	pool->task_limit_ns = limit_ns;
+	pool->spare_ns = cfg->spare_ns ? cfg->spare_ns : SPARE_NS;
 	pool->limits.memory_bytes = cfg->helper_memory_bytes;
 	if (cfg->task_cpu_ns)
 		pool->limits.cpu_s = cfg->task_cpu_ns / 1000000000u + 1;

@@ -40,6 +40,7 @@ struct sal_compile_config {
 	uint32_t helpers; /* most at once; at least one */
 	uint64_t task_limit_ns; /* longest compilation; 0: SAL_COMPILE_TIME_NS */
 	uint64_t task_cpu_ns; /* CPU time of one; 0: task_limit_ns on every core */
+	uint64_t spare_ns; /* how long a second idle helper stays; 0: a minute */
 	uint64_t helper_memory_bytes; /* private memory of a helper; 0: as much as there is */
 };
 

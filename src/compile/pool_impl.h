@@ -116,6 +116,7 @@ struct sal_compile_pool {
 	uint32_t post_count;
 	struct sal_helper_limits limits; /* of each helper */
 	uint64_t task_limit_ns;
+	uint64_t spare_ns;
 	uv_timer_t watch; /* active until the next task is due, or the next spare helper */
 
 	struct sal_saving_queue savings; /* owned */

@@ -303,6 +303,31 @@ static void joins_without_waiting_for_the_rest(void **state)
 	bed_drop(&one);
 }
 
+/* A helper that was needed once does not stay for ever. */
+static void lets_spare_helpers_go(void **state)
+{
+	struct bed *bed = *state;
+	struct bed_outcome slow = { 0 };
+	int pid;
+
+	bed->cfg.helpers = 2;
+	bed->cfg.spare_ns = UINT64_C(50) * 1000000;
+	bed_open(bed);
+	pid = bed_helper(bed);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	(void)bed_submit_as(bed, 1, TEXT(ADD), &slow);
+	bed_wait(bed, bed_stats(bed).running == 1);
+	bed_compile_as(bed, 2, TEXT(COPY));
+	assert_int_equal(sal_compile_helpers(bed->pool, NULL, 0), 2);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	bed_wait(bed, slow.calls);
+	bed_wait(bed, sal_compile_helpers(bed->pool, NULL, 0) == 1);
+	bed_compile_as(bed, 2, TEXT(FILL));
+	assert_int_equal(bed_stats(bed).helper_deaths, 1);
+	assert_int_equal(bed_stats(bed).failed, 0);
+	bed_drop(&slow);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +342,7 @@ int main(void)
 		with_bed(owners_take_turns),
 		with_bed(keeps_a_helper_for_others),
 		with_bed(joins_without_waiting_for_the_rest),
+		with_bed(lets_spare_helpers_go),
 	};
 
 	(void)signal(SIGPIPE, SIG_IGN);

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a session asks of the compiler, and what is left of it when the session has gone. On the fake device, whose
+programs can keep the compiler busy for ever.
+
+    SALUS_BUILD           build directory                                  (build)
+    SALUS_TEST_PATIENCE   factor on every deadline, for sanitizers         (1)
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from liar import *  # noqa: E402, F403
+from liar import ask
+
+ADD = "fake 1\noutput u8 4 = add 0 1\n"
+ENDLESS = "fake 1\nname endless{}\nspin\n"
+JOBS_MAX = 64
+RESOURCE_EXHAUSTED = 8
+DEADLINE_EXCEEDED = 4
+
+
+@pytest.fixture
+def start(tmp_path):
+    """start(*options): a salusd that must end well."""
+    daemons = []
+
+    def start(*options):
+        folder = tmp_path / str(len(daemons))
+        folder.mkdir()
+        daemons.append(Daemon(folder, *options))
+        return daemons[-1]
+
+    yield start
+    for daemon in daemons:
+        daemon.stop()
+
+
+def question(daemon, **fields):
+    return json.loads(ask(daemon.path, json.dumps(fields).encode() + b"\n"))
+
+
+def programs(daemon):
+    return question(daemon, op="ps")["programs"]
+
+
+def send_endless(client, number):
+    """Not waited for. Returns the request."""
+    request = client.new()
+    where = client.put(number * 256, ENDLESS.format(number).encode())
+    client.send(compile_record(request, client.new(), where))
+    return request
+
+
+def children(daemon):
+    return [pid for task in Path(f"/proc/{daemon.pid}/task").iterdir()
+            for pid in (task / "children").read_text().split()]
+
+
+def test_programs_of_a_session_are_bounded(start):
+    daemon = start()
+    with Client(daemon.path) as greedy, Client(daemon.path) as other:
+        for number in range(JOBS_MAX):
+            send_endless(greedy, number)
+        wait_until(lambda: programs(daemon)["running"] == 1, 5, "the first to be compiled")
+        _, _, code, _, words = greedy.answer(send_endless(greedy, JOBS_MAX), 5)
+        assert code == RESOURCE_EXHAUSTED and b"wait to be compiled" in words
+        other.compile(ADD)  # which 64 programs of another do not hold up
+        assert programs(daemon)["running"] == 1
+    wait_until(lambda: programs(daemon)["running"] == 0, 5, "its programs to go with it")
+    assert programs(daemon)["compiled"] == 1
+
+
+def test_nothing_is_left_of_sessions_that_leave(start):
+    daemon = start()
+    with Client(daemon.path) as first:
+        first.compile(ADD)
+    wait_until(lambda: not daemon.sessions(), 5, "the session to go")
+    before = daemon.holdings()
+    for _ in range(10):
+        with Client(daemon.path) as a, Client(daemon.path) as b, Client(daemon.path) as cold:
+            for client, number in ((a, 1), (b, 2)):
+                send_endless(client, number)
+            wait_until(lambda: programs(daemon)["running"] == 2, 10, "both to be compiled")
+            busy = set(children(daemon))
+            request = cold.new()
+            cold.send(compile_record(request, cold.new(), cold.put(0, b"fake 1\noutput u8 4 = copy 0\n")))
+            a.close()
+            assert cold.answer(request, 10)[2] == 0
+        wait_until(lambda: not busy & set(children(daemon)), 5, "the helpers to go")
+    wait_until(lambda: not daemon.sessions() and len(children(daemon)) == 1, 5, "one warm helper")
+    wait_until(lambda: all(v <= before[k] for k, v in daemon.holdings().items()), 5, f"no more than {before}")
+    assert programs(daemon)["abandoned"] == 20
+
+
+def test_who_is_killed_leaves_the_compiler(start):
+    daemon = start()
+    with Client(daemon.path) as client:
+        send_endless(client, 1)
+        wait_until(lambda: programs(daemon)["running"] == 1, 5, "it to be compiled")
+        assert question(daemon, op="kill", job=str(client.session))["ok"]
+        wait_until(lambda: programs(daemon)["running"] == 0, 5, "the compiler to be free")
+
+
+def test_the_limit_of_time(start):
+    daemon = start("--compile-time", "300ms")
+    with Client(daemon.path) as client:
+        _, _, code, _, words = client.answer(send_endless(client, 1), 20)
+        assert code == DEADLINE_EXCEEDED and b"300ms" in words and b"--compile-time" in words
+    wait_until(lambda: programs(daemon)["over_limit"] == 1, 5, "it to be counted")
