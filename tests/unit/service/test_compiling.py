@@ -96,6 +96,18 @@ def test_nothing_is_left_of_sessions_that_leave(start):
     assert programs(daemon)["abandoned"] == 20
 
 
+def test_who_asks_and_leaves_at_once(start):
+    """Whether its record has been read, or its program has reached the compiler, when its end is noticed."""
+    daemon = start()
+    for number in range(100):
+        with Client(daemon.path) as client:
+            send_endless(client, number)
+    wait_until(lambda: not daemon.sessions() and programs(daemon)["running"] == 0, 10, "the compiler to be free")
+    with Client(daemon.path) as client:
+        client.compile(ADD)
+    assert programs(daemon)["running"] == 0
+
+
 def test_who_is_killed_leaves_the_compiler(start):
     daemon = start()
     with Client(daemon.path) as client:
