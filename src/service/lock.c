@@ -24,13 +24,30 @@ void svc_lock_fini(struct svc_lock *lock)
 	(void)pthread_mutex_destroy(&lock->room);
 }
 
+static bool is_mine(const struct svc_lock *lock)
+{
+	return atomic_load_explicit(&lock->owner, memory_order_relaxed) == this_thread();
+}
+
+SAL_UNCHECKED void svc_lock_enter(struct svc_lock *lock)
+{
+	SAL_ASSERT(!is_mine(lock));
+	(void)pthread_mutex_lock(&lock->door);
+	(void)pthread_mutex_lock(&lock->room);
+	(void)pthread_mutex_unlock(&lock->door);
+	atomic_store_explicit(&lock->owner, this_thread(), memory_order_relaxed);
+}
+
+SAL_UNCHECKED void svc_lock_leave(struct svc_lock *lock)
+{
+	SAL_ASSERT(is_mine(lock));
+	atomic_store_explicit(&lock->owner, NULL, memory_order_relaxed);
+	(void)pthread_mutex_unlock(&lock->room);
+}
+
 SAL_UNCHECKED void svc_lock(struct svc_server *server)
 {
-	svc_assert_unlocked(server);
-	(void)pthread_mutex_lock(&server->lock.door);
-	(void)pthread_mutex_lock(&server->lock.room);
-	(void)pthread_mutex_unlock(&server->lock.door);
-	atomic_store_explicit(&server->lock.owner, this_thread(), memory_order_relaxed);
+	svc_lock_enter(&server->lock);
 }
 
 SAL_UNCHECKED bool svc_trylock(struct svc_server *server)
@@ -48,25 +65,21 @@ SAL_UNCHECKED bool svc_trylock(struct svc_server *server)
 
 SAL_UNCHECKED void svc_unlock(struct svc_server *server)
 {
-	svc_assert_locked(server);
-	atomic_store_explicit(&server->lock.owner, NULL, memory_order_relaxed);
-	(void)pthread_mutex_unlock(&server->lock.room);
+	svc_lock_leave(&server->lock);
 }
 
 SAL_UNCHECKED void svc_lock_breathe(struct svc_server *server)
 {
-	svc_unlock(server);
-	svc_lock(server);
+	svc_lock_leave(&server->lock);
+	svc_lock_enter(&server->lock);
 }
 
 void svc_assert_locked(const struct svc_server *server)
 {
-	SAL_ASSERT(atomic_load_explicit(&server->lock.owner, memory_order_relaxed) ==
-		   this_thread());
+	SAL_ASSERT(is_mine(&server->lock));
 }
 
 void svc_assert_unlocked(const struct svc_server *server)
 {
-	SAL_ASSERT(atomic_load_explicit(&server->lock.owner, memory_order_relaxed) !=
-		   this_thread());
+	SAL_ASSERT(!is_mine(&server->lock));
 }

@@ -39,6 +39,10 @@ struct svc_server;
 void svc_lock_init(struct svc_lock *lock);
 void svc_lock_fini(struct svc_lock *lock);
 
+void svc_lock_enter(struct svc_lock *lock) SAL_ACQUIRES(svc_decisions);
+void svc_lock_leave(struct svc_lock *lock) SAL_RELEASES(svc_decisions);
+
+/* The server's. */
 void svc_lock(struct svc_server *server) SAL_ACQUIRES(svc_decisions);
 /* Never waits. */
 bool svc_trylock(struct svc_server *server) SAL_TRY_ACQUIRES(svc_decisions);

@@ -115,24 +115,24 @@ static uint64_t copy_round(const struct svc_trace *t, uint64_t first, uint64_t e
 }
 
 struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
-				      pthread_mutex_t *lock, void *to, uint64_t most)
+				      struct svc_lock *lock, void *to, uint64_t most)
 {
 	struct sal_trace_head *head = to;
 	struct sal_trace_entry *out = (struct sal_trace_entry *)(head + 1);
 	uint64_t first, end, next;
 
-	(void)pthread_mutex_lock(lock);
+	svc_lock_enter(lock);
 	fill_head(t, engine, head);
 	end = next = t->put;
 	first = end - (svc_trace_count(t) < most ? svc_trace_count(t) : most);
-	(void)pthread_mutex_unlock(lock);
+	svc_lock_leave(lock);
 	while (next > first) { /* newest first: what is overwritten meanwhile is the oldest */
 		uint64_t from = next - first > SVC_TRACE_ROUND ? next - SVC_TRACE_ROUND : first;
 		uint64_t got;
 
-		(void)pthread_mutex_lock(lock);
+		svc_lock_enter(lock);
 		got = copy_round(t, from, next, out + (from - first));
-		(void)pthread_mutex_unlock(lock);
+		svc_lock_leave(lock);
 		if (got > from) { /* the rest is gone */
 			memmove(out, out + (from - first), (next - got) * sizeof(*out));
 			memmove(out + (next - got), out + (next - first),

@@ -16,6 +16,7 @@
 #include <pthread.h>
 
 #include "core/trace.h"
+#include "service/lock.h"
 
 #define SVC_TRACE_ENTRIES 65536u
 /* Entries that are copied while server->lock is held once. */
@@ -64,7 +65,7 @@ uint64_t svc_trace_bytes(uint64_t entries, uint64_t names);
  * too. Returns where the names go; head.name_count is the caller's to set.
  */
 struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
-				      pthread_mutex_t *lock, void *to, uint64_t most);
+				      struct svc_lock *lock, void *to, uint64_t most);
 
 /* Takes back the memory of snapshots that are too old. */
 void svc_trace_forget(struct svc_trace *t, uint64_t now_ns);

@@ -23,7 +23,7 @@ struct bed {
 	struct svc_trace trace;
 	struct sal_engine *engine; /* owned */
 	struct sal_trace_head *copy; /* owned */
-	pthread_mutex_t lock;
+	struct svc_lock lock;
 };
 
 static void bed_open(struct bed *b)
@@ -34,7 +34,7 @@ static void bed_open(struct bed *b)
 	};
 
 	memset(b, 0, sizeof(*b));
-	(void)pthread_mutex_init(&b->lock, NULL);
+	svc_lock_init(&b->lock);
 	sal_tuning_default(&cfg.tuning);
 	assert_int_equal(svc_trace_open(&b->trace, &cfg, ROOM, NULL), SAL_OK);
 	assert_int_equal(sal_engine_create(&cfg, &b->engine, NULL), SAL_OK);
@@ -48,7 +48,7 @@ static void bed_close(struct bed *b)
 	svc_trace_close(&b->trace); /* twice is fine */
 	sal_engine_destroy(b->engine);
 	free(b->copy);
-	(void)pthread_mutex_destroy(&b->lock);
+	svc_lock_fini(&b->lock);
 }
 
 static void put(struct bed *b, uint64_t first, uint64_t last)
@@ -150,9 +150,9 @@ static void *put_on(void *ctx)
 	uint64_t next = 1;
 
 	while (!atomic_load(&p->stop)) {
-		(void)pthread_mutex_lock(&p->bed->lock);
+		svc_lock_enter(&p->bed->lock);
 		put(p->bed, next, next + 99);
-		(void)pthread_mutex_unlock(&p->bed->lock);
+		svc_lock_leave(&p->bed->lock);
 		next += 100;
 	}
 	return NULL;
