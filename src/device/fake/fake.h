@@ -21,6 +21,7 @@
  *     crash                           compile aborts the process
  *     spin                            compile never ends, and keeps a core busy
  *     burn MS                         compile first takes that much processor time
+ *     gulp                            compile asks for more memory than there is, at once, then aborts
  *     gorge                           compile takes memory until there is none, then aborts
  *     shout N                         compile prints N lines to stderr first
  *

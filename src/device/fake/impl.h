@@ -56,7 +56,7 @@ struct fake_program {
 	uint64_t temp_bytes;
 	uint64_t run_ns;
 	bool has_run_ns, hangs;
-	bool crashes, spins, gorges; /* when compiled */
+	bool crashes, spins, gorges, gulps; /* when compiled */
 	uint64_t shouts, burn_ms; /* when compiled */
 	struct fake_failure fail, refuse, reject;
 };

@@ -2,6 +2,7 @@
 /* The text of a program, read; and what compile and load make of it. */
 #include "device/fake/impl.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,8 @@ static bool read_compile_fault(struct fake_program *p, const char *word, char *r
 {
 	if (strcmp(word, "spin") == 0)
 		return p->spins = !rest;
+	if (strcmp(word, "gulp") == 0)
+		return p->gulps = !rest;
 	if (strcmp(word, "gorge") == 0)
 		return p->gorges = !rest;
 	if (strcmp(word, "burn") == 0)
@@ -321,6 +324,16 @@ static void gorge(void)
 
 	while ((at = malloc(piece)))
 		memset(at, 1, piece);
+	errno = 0; /* it may do much before it gives up */
+	abort();
+}
+
+static void gulp(void)
+{
+	void *volatile at =
+		malloc(SIZE_MAX / 4); /* volatile: compilers leave out what is not used */
+
+	free(at);
 	abort();
 }
 
@@ -341,8 +354,12 @@ static void misbehave(const struct fake_program *p)
 		continue;
 	for (uint64_t i = 0; i < p->shouts; i++)
 		(void)fprintf(stderr, "fake: line %" PRIu64 " of what nobody asked for\n", i);
-	if (p->crashes)
+	if (p->crashes) {
+		(void)fprintf(stderr, "fake: a crash on purpose");
 		abort();
+	}
+	if (p->gulps)
+		gulp();
 	if (p->gorges)
 		gorge();
 	while (forever)

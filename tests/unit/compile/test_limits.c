@@ -102,6 +102,7 @@ static void ends_what_takes_too_much_memory(void **state)
 	assert_int_equal(bed_stats(bed).helper_deaths, 3);
 	assert_int_equal(bed_stats(bed).over_limit, 2);
 	bed_expect(bed, TEXT("fake 1\ncrash\n"), SAL_INTERNAL, "signal 6");
+	bed_expect(bed, TEXT("fake 1\ngulp\n"), SAL_RESOURCE_EXHAUSTED, "--compile-memory");
 }
 
 /* The last words of a helper are in the answer; more lines than the log takes, and than a pipe holds. */
@@ -111,7 +112,27 @@ static void reads_what_helpers_print(void **state)
 
 	bed_open(bed);
 	bed_compile(bed, TEXT("fake 1\nshout 20000\noutput f32 4 = copy 0\n"));
-	bed_expect(bed, TEXT("fake 1\nshout 20000\ncrash\n"), SAL_INTERNAL, "line 19999");
+	bed_expect(bed, TEXT("fake 1\nshout 20000\ncrash\n"), SAL_INTERNAL, "a crash on purpose");
+}
+
+static void blames_no_program_for_words_of_another(void **state)
+{
+	struct bed *bed = *state;
+	struct bed_outcome o = { 0 };
+	int pid;
+
+	bed_open(bed);
+	bed_compile(bed, TEXT("fake 1\nshout 3\noutput f32 4 = copy 0\n"));
+	pid = bed_helper(bed);
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	(void)bed_submit(bed, TEXT(ADD), &o);
+	bed_wait(bed, bed_stats(bed).running == 1);
+	assert_int_equal(kill(pid, SIGBUS), 0);
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	bed_wait(bed, o.calls);
+	assert_int_equal(o.code, SAL_INTERNAL);
+	assert_non_null(strstr(o.message, "(Bus error);"));
+	bed_drop(&o);
 }
 
 static void cleans_the_environment(void **state)
@@ -160,8 +181,10 @@ static void ends_what_nobody_waits_for(void **state)
 	assert_int_equal(bed_helper(bed), pid); /* one still waits */
 	assert_int_equal(bed_stats(bed).running, 1);
 	sal_compile_cancel(r[1]);
-	bed_compile_as(bed, 3, TEXT(ADD)); /* there is one post, so the helper is a new one */
+	bed_wait(bed, bed_stats(bed).abandoned == 1);
 	assert_true(is_gone(pid));
+	assert_int_not_equal(bed_helper(bed), pid); /* a warm one is there */
+	bed_compile_as(bed, 3, TEXT(ADD));
 	assert_int_equal(bed_stats(bed).abandoned, 1);
 	assert_int_equal(bed_stats(bed).running, 0);
 	assert_int_equal(bed_stats(bed).failed, 0);
@@ -336,6 +359,7 @@ int main(void)
 		with_bed(ends_what_takes_too_much_processor_time),
 		with_bed(ends_what_takes_too_much_memory),
 		with_bed(reads_what_helpers_print),
+		with_bed(blames_no_program_for_words_of_another),
 		with_bed(cleans_the_environment),
 		with_bed(ends_what_nobody_waits_for),
 		with_bed(asks_anew_for_what_is_ended),

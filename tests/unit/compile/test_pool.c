@@ -164,6 +164,23 @@ static void tells_plugins_apart(void **state)
 	expect_strangers(bed, &second);
 }
 
+/* Those that wait to be written when the pool is closed are written. */
+static void keeps_all_it_compiled(void **state)
+{
+	struct bed *bed = *state;
+
+	bed_open(bed);
+	bed_compile(bed, TEXT(ADD));
+	bed_compile(bed, TEXT(COPY));
+	bed_compile(bed, TEXT(FILL));
+	bed_close(bed);
+	bed_open(bed);
+	bed_compile(bed, TEXT(ADD));
+	bed_compile(bed, TEXT(COPY));
+	bed_compile(bed, TEXT(FILL));
+	assert_int_equal(bed_stats(bed).disk_hits, 3);
+}
+
 static void tells_what_the_compiler_says(void **state)
 {
 	struct bed *bed = *state;
@@ -424,6 +441,7 @@ int main(void)
 		with_bed(compiles_large_ones_once),
 		with_bed(finds_on_disk_after_a_restart),
 		with_bed(tells_plugins_apart),
+		with_bed(keeps_all_it_compiled),
 		with_bed(tells_what_the_compiler_says),
 		with_bed(cleans_options),
 		with_bed(cancels),
