@@ -5,17 +5,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
+#include "cli/field.h"
 
 static int show_outcome(const json_t *reply, const void *ctx)
 {
 	const char *done = ctx;
-	const char *rest = "";
-	char line[300];
+	const char *program = cli_json_text(reply, "running");
+	char rest[200] = "", run[SAL_UNITS_TEXT], line[400];
 
 	if (strcmp(done, "paused") == 0 && strcmp(cli_json_text(reply, "state"), "running") == 0)
-		rest = "; the iteration that runs goes on to its end";
+		(void)snprintf(rest, sizeof(rest), "; the iteration that runs goes on to its end");
+	if (strcmp(done, "killed") == 0 && *program)
+		(void)snprintf(rest, sizeof(rest),
+			       "; its iteration of %.60s still runs in lane %.0f, since %s: it is "
+			       "closing until that ends",
+			       program, cli_json_number(reply, "lane"),
+			       cli_number_text(cli_json_number(reply, "run_s"), CLI_SECONDS, run,
+					       sizeof(run)));
 	(void)snprintf(line, sizeof(line), "%s %.128s (id %.0f)%s", done,
 		       cli_json_text(reply, "name"), cli_json_number(reply, "id"), rest);
 	cli_print_text(line);

@@ -49,7 +49,7 @@ static bool matches(const struct svc_session *s, const char *job, enum match how
 }
 
 /* How many sessions match; the last of them in *out, and all in words. */
-static uint32_t look_up(struct svc_server *server, const char *job, enum match how,
+static uint32_t look_up(struct svc_server *server, const char *job, enum match how, bool is_open,
 			struct svc_session **out, struct sal_words *words)
 {
 	struct svc_session *s;
@@ -57,7 +57,7 @@ static uint32_t look_up(struct svc_server *server, const char *job, enum match h
 
 	*words = (struct sal_words){ 0 };
 	TAILQ_FOREACH(s, &server->sessions, link) {
-		if (!matches(s, job, how))
+		if ((s->state == SVC_OPEN) != is_open || !matches(s, job, how))
 			continue;
 		sal_words_add(words, "%s%s (id %" PRIu64 ")", count ? ", " : "", s->name, s->id);
 		*out = s;
@@ -88,7 +88,9 @@ struct svc_session *svc_find_job(struct svc_question *q)
 		return NULL;
 	}
 	for (how = BY_ID; how < MATCHES && count == 0; how++)
-		count = look_up(q->server, job, (enum match)how, &s, &words);
+		count = look_up(q->server, job, (enum match)how, true, &s, &words);
+	for (how = BY_ID; how < MATCHES && count == 0; how++) /* then those that are closing */
+		count = look_up(q->server, job, (enum match)how, false, &s, &words);
 	if (count == 1)
 		return s;
 	if (count > 1) {
@@ -97,7 +99,7 @@ struct svc_session *svc_find_job(struct svc_question *q)
 				  job, words.at);
 		return NULL;
 	}
-	count = look_up(q->server, "", BY_PREFIX, &s, &words);
+	count = look_up(q->server, "", BY_PREFIX, true, &s, &words);
 	(void)sal_err_set(&q->err, SAL_NOT_FOUND, "there is no job \"%.60s\"; %s%s", job,
 			  count ? "there are " : "there is none at all", words.at);
 	return NULL;

@@ -53,7 +53,7 @@ json_t *svc_json_text(const char *text);
 struct svc_session *svc_find_job(struct svc_question *q);
 
 /* What a session does, in a word or two. */
-const char *svc_state_name(const struct sal_session *core);
+const char *svc_state_name(const struct svc_session *s);
 
 /* What is known or wished about a job: weight, priority, kind, total time. */
 json_t *svc_describe_job(const struct sal_session *core);

@@ -188,7 +188,7 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 static json_t *acknowledge(const struct svc_session *s)
 {
 	json_t *reply = json_pack("{s:b, s:I, s:o, s:s, s:I}", "ok", 1, "id", (json_int_t)s->id,
-				  "name", svc_json_text(s->name), "state", svc_state_name(s->core),
+				  "name", svc_json_text(s->name), "state", svc_state_name(s),
 				  "limit_bytes", (json_int_t)s->core->job.limit_bytes);
 
 	(void)json_object_update_new(reply, svc_describe_job(s->core));
@@ -226,12 +226,22 @@ static json_t *do_resume(struct svc_question *q, struct svc_session *s)
 
 static json_t *do_kill(struct svc_question *q, struct svc_session *s)
 {
-	json_t *reply = acknowledge(s);
+	const struct svc_execution *x = svc_session_running(s);
+	json_t *reply;
 
-	(void)json_object_set_new(reply, "state", json_string("closing"));
-	note(q, "killed", s);
+	if (s->state == SVC_OPEN)
+		note(q, "killed", s);
 	/* Its connection's reference keeps the memory until it hangs up. */
 	svc_session_kill(s, "salus: the job was ended by `salus kill`");
+	reply = acknowledge(s);
+	if (x && x->program) {
+		struct sal_text name = x->program->shared->facts->name;
+
+		(void)json_object_update_new(
+			reply,
+			json_pack("{s:s%, s:f, s:i}", "running", name.at, name.size, "run_s",
+				  svc_seconds(svc_now_ns() - x->start_ns), "lane", (int)x->lane));
+	}
 	return reply;
 }
 
@@ -240,11 +250,15 @@ static json_t *steer(struct svc_question *q,
 		     json_t *(*act)(struct svc_question *q, struct svc_session *s))
 {
 	struct svc_session *s;
-	json_t *reply;
+	json_t *reply = NULL;
 
 	svc_lock(q->server);
 	s = svc_find_job(q);
-	reply = s ? act(q, s) : NULL;
+	if (s && s->state != SVC_OPEN && act != do_kill)
+		(void)sal_err_set(&q->err, SAL_FAILED_PRECONDITION,
+				  "%s (id %" PRIu64 ") is closing", s->name, s->id);
+	else
+		reply = s ? act(q, s) : NULL;
 	svc_unlock(q->server);
 	svc_worker_wake(q->server);
 	return reply;

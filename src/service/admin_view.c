@@ -23,6 +23,7 @@ struct session_view {
 	pid_t pid;
 	uid_t uid;
 	const char *state; /* a literal */
+	char program[64]; /* what runs; may be cut */
 	bool paused;
 	int lane; /* -1: none */
 	uint32_t weight_milli;
@@ -61,12 +62,14 @@ json_t *svc_answer_ping(struct svc_question *q)
 			 server->options.log_path ? server->options.log_path : "");
 }
 
-const char *svc_state_name(const struct sal_session *core)
+const char *svc_state_name(const struct svc_session *s)
 {
+	const struct sal_session *core = s->core;
+
+	if (s->state != SVC_OPEN)
+		return "closing";
 	if (core->refused)
 		return "refused";
-	if (core->closing)
-		return "closing";
 	if (core->running)
 		return "running";
 	if (core->place == SAL_PAGING_OUT)
@@ -96,11 +99,20 @@ static void copy_memory(const struct svc_session *s, struct session_view *v)
 	v->buffers = s->buffers.count;
 }
 
+static void copy_program(const struct svc_execution *x, struct session_view *v)
+{
+	struct sal_text name = x->program->shared->facts->name;
+	size_t size = name.size < sizeof(v->program) ? name.size : sizeof(v->program) - 1;
+
+	if (size > 0)
+		memcpy(v->program, name.at, size);
+}
+
 static void copy_session(struct view *view, const struct svc_session *s)
 {
 	struct session_view *v = &view->sessions[view->session_count++];
 	const struct sal_session *core = s->core;
-	const struct svc_execution *x;
+	const struct svc_execution *x = svc_session_running(s);
 
 	*v = (struct session_view){
 		.id = s->id,
@@ -110,7 +122,7 @@ static void copy_session(struct view *view, const struct svc_session *s)
 		.iterations = core->done_iterations,
 		.pid = s->pid,
 		.uid = s->uid,
-		.state = svc_state_name(core),
+		.state = svc_state_name(s),
 		.paused = core->paused,
 		.lane = core->lane ? (int)core->lane->index : -1,
 		.weight_milli = sal_session_weight(core),
@@ -118,8 +130,9 @@ static void copy_session(struct view *view, const struct svc_session *s)
 	};
 	memcpy(v->name, s->name, sizeof(v->name));
 	copy_memory(s, v);
-	TAILQ_FOREACH(x, &s->executions, link)
-		v->queued += !svc_execution_has_started(x);
+	v->queued = s->queued_count;
+	if (x && x->program)
+		copy_program(x, v);
 	if (!sal_session_has_work(core) && view->now_ns > core->idle_since_ns)
 		v->idle_ns = view->now_ns - core->idle_since_ns;
 }
@@ -219,6 +232,8 @@ static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
 		"waited_s", svc_seconds(v->waited_ns), "queued", (json_int_t)v->queued, "age_s",
 		svc_seconds(age_ns), "idle_s", svc_seconds(v->idle_ns));
 
+	(void)json_object_set_new(session, "program",
+				  v->program[0] ? svc_json_text(v->program) : json_null());
 	(void)json_object_update_new(session, describe_memory(v));
 	(void)json_object_update_new(session, describe_job(&v->job, v->weight_milli));
 	return session;
@@ -282,11 +297,11 @@ static json_t *describe_device(const struct svc_server *server, const struct vie
 static json_t *describe_programs(const struct sal_compile_stats *stats)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "compiled",
-			 (json_int_t)stats->compiled, "memory_hits",
-			 (json_int_t)stats->memory_hits, "disk_hits", (json_int_t)stats->disk_hits,
-			 "failed", (json_int_t)stats->failed, "running",
-			 (json_int_t)stats->running, "abandoned", (json_int_t)stats->abandoned,
-			 "over_limit", (json_int_t)stats->over_limit);
+			 (json_int_t)stats->compiled, "memory_hits", (json_int_t)stats->memory_hits,
+			 "disk_hits", (json_int_t)stats->disk_hits, "failed",
+			 (json_int_t)stats->failed, "running", (json_int_t)stats->running,
+			 "abandoned", (json_int_t)stats->abandoned, "over_limit",
+			 (json_int_t)stats->over_limit);
 }
 
 json_t *svc_answer_ps(struct svc_question *q)

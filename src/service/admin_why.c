@@ -93,9 +93,21 @@ static void say_paged(struct svc_why *why)
 
 static void say_closing(struct svc_why *why)
 {
+	const struct svc_execution *x = svc_session_running(why->s);
+	char run[SAL_UNITS_TEXT];
+
 	why->waits_for = "nothing";
-	sal_words_add(&why->words, "closing: its job has ended; what it holds goes with its last "
-				   "iteration or copy.");
+	if (x && x->program)
+		sal_words_add(&why->words,
+			      "closing: its iteration of %.*s has run for %s in lane %u and cannot "
+			      "be interrupted; what it holds goes with it.",
+			      (int)x->program->shared->facts->name.size,
+			      x->program->shared->facts->name.at,
+			      sal_duration_format(why->now_ns - x->start_ns, run, sizeof(run)),
+			      x->lane);
+	else
+		sal_words_add(&why->words,
+			      "closing: its job has ended; what it holds goes with its last copy.");
 }
 
 /* The same order as svc_state_name. */
@@ -103,10 +115,10 @@ static void say_state(struct svc_why *why)
 {
 	const struct sal_session *core = why->s->core;
 
-	if (core->refused)
-		svc_why_refused(why);
-	else if (core->closing)
+	if (why->s->state != SVC_OPEN)
 		say_closing(why);
+	else if (core->refused)
+		svc_why_refused(why);
 	else if (core->running)
 		say_running(why);
 	else if (core->place == SAL_PAGING_OUT || core->place == SAL_PAGING_IN)
@@ -147,7 +159,7 @@ json_t *svc_answer_why(struct svc_question *q)
 		svc_why_say(&why);
 		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o}", "ok", 1, "id",
 				  (json_int_t)why.s->id, "name", svc_json_text(why.s->name),
-				  "state", svc_state_name(why.s->core), "text",
+				  "state", svc_state_name(why.s), "text",
 				  svc_json_text(why.words.at), "waits_for", why.waits_for,
 				  "holders", why.holders, "estimate_s",
 				  isnan(why.estimate_s) ? json_null() : json_real(why.estimate_s));

@@ -87,10 +87,7 @@ void svc_session_try_end(struct svc_session *s)
 
 const struct svc_execution *svc_session_running(const struct svc_session *s)
 {
-	const struct svc_execution *x;
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions); /* they are started in order */
 
-	TAILQ_FOREACH(x, &s->executions, link)
-		if (svc_execution_has_started(x))
-			return x;
-	return NULL;
+	return x && svc_execution_has_started(x) ? x : NULL;
 }

@@ -99,6 +99,7 @@ void svc_execution_submit(struct svc_execution *x)
 	svc_execution_move(x, SVC_QUEUED);
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	s->waiting_count++;
+	s->queued_count++;
 	s->server->queued++;
 	svc_news_watch(s->server);
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
@@ -215,6 +216,7 @@ static void leave_queue(struct svc_execution *x)
 	if (svc_session_is_ahead(s)) /* it may be read from again */
 		svc_attend(s);
 	s->waiting_count--;
+	s->queued_count--;
 	s->server->queued--;
 }
 

@@ -3,12 +3,17 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
+#include "base/log.h"
 #include "base/units.h"
 #include "service/service.h"
+#include "service/walk.h"
 #include "service/why.h"
 
 #define LOOK_MS 1000
+/* In a round: finding out why takes time, and the lock is held. Others are told in the next one. */
+#define TELL_MAX 16
 #define TELL_AFTER_NS UINT64_C(5000000000)
 
 static bool has_work(const struct svc_session *s)
@@ -48,7 +53,14 @@ static void tell_end(struct svc_session *s, uint64_t now_ns)
 	svc_outbox_news(&s->outbox, words.at);
 }
 
-static void look_at(struct svc_session *s, uint64_t now_ns)
+/* One round over all sessions. */
+struct round {
+	struct svc_server *server; /* borrowed */
+	bool has_work;
+	uint32_t told;
+};
+
+static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
 {
 	struct svc_patience *p = &s->patience;
 
@@ -61,27 +73,57 @@ static void look_at(struct svc_session *s, uint64_t now_ns)
 		p->jobs = p->jobs_done;
 	} else if (p->since_ns == 0) {
 		p->since_ns = now_ns;
-	} else if (!p->told && now_ns - p->since_ns >= TELL_AFTER_NS) {
+	} else if (!p->told && now_ns - p->since_ns >= TELL_AFTER_NS && r->told < TELL_MAX) {
+		r->told++;
 		tell_why(s, now_ns);
 		p->told = true;
 	}
 }
 
+/* An iteration cannot be interrupted, but its session can be told to go. */
+static void enforce_limit(struct svc_session *s, uint64_t now_ns)
+{
+	uint64_t limit_ns = s->server->options.iteration_limit_ns;
+	const struct svc_execution *x = svc_session_running(s);
+	char limit[SAL_UNITS_TEXT], why[200];
+
+	if (!limit_ns || !x || s->state != SVC_OPEN || now_ns < x->start_ns + limit_ns)
+		return;
+	(void)snprintf(why, sizeof(why),
+		       "salus: the job was ended: an iteration took longer than %s "
+		       "(salusd --iteration-limit)",
+		       sal_duration_format(limit_ns, limit, sizeof(limit)));
+	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: its iteration runs longer than %s",
+		     s->id, s->name, limit);
+	svc_session_kill(s, why);
+}
+
+static void visit(void *ctx, const struct svc_session *seen)
+{
+	struct svc_session *s = (struct svc_session *)seen; /* the walk changes none, we do */
+	struct round *r = ctx;
+	uint64_t now_ns = svc_now_ns();
+
+	if (!s) {
+		r->server->news.looking = r->has_work;
+		return;
+	}
+	if (s->patience.understands && s->state == SVC_OPEN)
+		look_at(r, s, now_ns);
+	enforce_limit(s, now_ns);
+	r->has_work |= has_work(s);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
 	struct svc_server *server = timer->data;
-	struct svc_session *s;
-	bool any = false;
+	struct svc_walk walk = { .server = server };
+	struct round r = { .server = server };
 
-	svc_lock(server);
-	TAILQ_FOREACH(s, &server->sessions, link) {
-		if (s->patience.understands)
-			look_at(s, svc_now_ns());
-		any |= has_work(s);
-	}
-	server->news.looking = any;
-	svc_unlock(server);
-	if (!any)
+	while (svc_walk_on(&walk, visit, &r))
+		;
+	svc_worker_wake(server); /* somebody may have been ended */
+	if (!r.has_work)
 		(void)uv_timer_stop(timer);
 }
 

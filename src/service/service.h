@@ -361,6 +361,7 @@ struct svc_session {
 	struct svc_recollection recollection;
 	bool remembered; /* a run of this job is: what the user did not declare comes from there */
 	uint32_t waiting_count; /* executions, downloads and copies that have not started */
+	uint32_t queued_count; /* executions that have not been granted */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
 	uint64_t paged_bytes; /* taken from its limit of paged bytes */
 	uint32_t beyond_count; /* buffers that failed because it has too many */

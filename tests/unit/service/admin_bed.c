@@ -25,9 +25,15 @@ void svc_unpark(struct svc_session *s)
 	s->retry = true;
 }
 
+const struct svc_execution *svc_session_running(const struct svc_session *s)
+{
+	return s->core->running ? svc_execution_of(s->core->running) : NULL;
+}
+
 void svc_session_kill(struct svc_session *s, const char *why)
 {
 	(void)why;
+	s->state = SVC_CLOSING;
 	TAILQ_REMOVE(&s->server->sessions, s, link);
 	sal_engine_close(s->server->engine, bed_now_ns, s->core);
 }
