@@ -34,9 +34,9 @@ static const char *last_lines(const char *text, size_t length)
 	const char *at = text + length;
 	int lines = 0;
 
-	while (at > text && lines <= LINES)
+	while (at > text && lines < LINES)
 		lines += *--at == '\n';
-	return lines > LINES ? at + 1 : at;
+	return lines == LINES ? at + 1 : at;
 }
 
 void cli_log_tail(FILE *out, const char *path, off_t from)

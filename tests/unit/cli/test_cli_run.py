@@ -264,7 +264,8 @@ def test_ps_of_a_thousand_sessions(home):
 
 
 @pytest.mark.parametrize("code, status", [("NOT_FOUND", 1), ("PERMISSION_DENIED", 77),
-                                          ("RESOURCE_EXHAUSTED", 75), ("NONSENSE", 1)])
+                                          ("RESOURCE_EXHAUSTED", 75), ("UNAVAILABLE", 75), ("UNAUTHENTICATED", 77),
+                                          ("DATA_LOSS", 1), ("NONSENSE", 1)])
 def test_refusals_are_passed_on(home, code, status):
     done, _ = ask(home, {"ok": False, "code": code, "error": "not today"}, "ps")
     assert (done.returncode, done.stdout, done.stderr) == (status, "", "salus: not today\n")
@@ -318,11 +319,18 @@ def test_nobody_there(home, command):
 
 
 def test_a_socket_that_is_not_ours_to_use(home):
-    if os.geteuid() == 0:
-        pytest.skip("root may use any")
+    """Root may use any, so that for root another user asks, with a copy of salus that it may run."""
     daemon = home.serve(home.path / "s", answers(PS))
     daemon.path.chmod(0)
-    assert home.salus("ps", env={"SALUS_SOCKET": daemon.path}).returncode == 77
+    if os.geteuid() != 0:
+        assert home.salus("ps", env={"SALUS_SOCKET": daemon.path}).returncode == 77
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        program = shutil.copy(home.path / "bin" / "salus", folder)
+        done = subprocess.run([program, "ps"], env=home.environment(SALUS_SOCKET=daemon.path), user=65534,
+                              capture_output=True, timeout=LIMIT)
+    assert done.returncode == 77, done.stderr
 
 
 def test_a_daemon_that_hangs_is_reported(home):
@@ -446,8 +454,8 @@ def test_help_is_ours_before_the_command(home, args):
     *[[option, value, "--", "true"] for option, values in {
         "--memory": ["", "1GiB", "1GiB,", ",1GiB", "1GiB,1GiB,1GiB", "-1,1", "1gb,1", "a,b", "1 ,1",
                      "9" * 99 + ",1", "1," + "9" * 40],
-        "--weight": ["", "0", "-1", "nan", "inf", "1e3", "0x10", "1.2.3", ".", " 1", "1 ", "2000000"],
-        "--priority": ["", "-1", "1.5", "0x1", "1e3", "99999999999999999999", "two"],
+        "--weight": ["", "0", "-1", "nan", "inf", "1e3", "0x10", "1.2.3", ".", " 1", "1 ", "1000001", "2000000"],
+        "--priority": ["", "-1", "1.5", "0x1", "1e3", "99999999999999999999", "1000001", "two"],
         "--time": ["", "0", "-1s", "1 s", "1m", "soon", "9" * 30 + "h"],
     }.items() for value in values]])
 def test_bad_options(home, args):

@@ -388,9 +388,71 @@ static void donated_parameters_must_ascend(void **state)
 	free(bytes);
 }
 
+static void a_default_is_one_of_the_memories(void **state)
+{
+	struct sal_device_facts facts = { .memories = memories, .memory_count = 2 };
+	struct sal_device_facts *back;
+	size_t size;
+
+	(void)state;
+	for (facts.default_memory = 0; facts.default_memory < 4; facts.default_memory++) {
+		void *bytes = sal_device_facts_pack(&facts, &size);
+
+		assert_int_equal(sal_device_facts_unpack(bytes, size, &back, NULL),
+				 facts.default_memory < 2 ? SAL_OK : -SAL_DATA_LOSS);
+		free(back);
+		free(bytes);
+	}
+}
+
+/* All that they begin with counts, the version of the form, too. */
+static void another_mark_is_refused(void **state)
+{
+	struct sal_device_facts *d;
+	struct sal_program_facts *p;
+	size_t sizes[2];
+	unsigned char *bytes[2] = { sal_device_facts_pack(&device, &sizes[0]),
+				    sal_program_facts_pack(&program, &sizes[1]) };
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		bytes[0][i]++;
+		bytes[1][i]++;
+		assert_int_equal(sal_device_facts_unpack(bytes[0], sizes[0], &d, NULL),
+				 -SAL_DATA_LOSS);
+		assert_int_equal(sal_program_facts_unpack(bytes[1], sizes[1], &p, NULL),
+				 -SAL_DATA_LOSS);
+		bytes[0][i]--;
+		bytes[1][i]--;
+	}
+	free(bytes[0]);
+	free(bytes[1]);
+}
+
+/* A value of a kind that we do not know has a length that we do not know: here, one that would fit. */
+static void a_value_of_no_kind_is_refused(void **state)
+{
+	static const struct sal_value value = { .kind = SAL_VALUE_TEXT };
+	const struct sal_program_facts facts = { .costs = { &value, 1 } };
+	struct sal_program_facts *back;
+	size_t size;
+	unsigned char *bytes = sal_program_facts_pack(&facts, &size);
+	unsigned char *kind = bytes + size - 12; /* then the value, and the device assignment */
+
+	(void)state;
+	assert_int_equal(*kind, SAL_VALUE_TEXT);
+	*kind = 77;
+	assert_int_equal(sal_program_facts_unpack(bytes, size - 4, &back, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(sal_program_facts_unpack(bytes, size, &back, NULL), -SAL_DATA_LOSS);
+	free(bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_default_is_one_of_the_memories),
+		cmocka_unit_test(another_mark_is_refused),
+		cmocka_unit_test(a_value_of_no_kind_is_refused),
 		cmocka_unit_test(numbers_are_little_endian),
 		cmocka_unit_test(writing_stays_within_bounds),
 		cmocka_unit_test(counting_needs_no_memory),

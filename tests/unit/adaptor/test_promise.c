@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * promise: fulfilled once, seen by all who wait, whoever destroys what meanwhile. The connection behind a promise is played
+ * by the test, which thereby also decides what happens between two steps of the code.
+ */
+#include "adaptor/adaptor.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define WAITERS 8
+#define DEADLINE_S 30
+
+/* --- the connection, as promise.c sees it ------------------------------------------------------------------ */
+
+struct adp_conn {
+	_Atomic int refs;
+	bool forked;
+	_Atomic int polls;
+	_Atomic int waits_learnt;
+	_Atomic int uncounted;
+	struct adp_promise
+		*keep_between; /* fulfilled when somebody asks whether we are a forked child */
+};
+
+struct adp_conn *adp_conn_ref(struct adp_conn *conn)
+{
+	(void)atomic_fetch_add(&conn->refs, 1);
+	return conn;
+}
+
+void adp_conn_unref(struct adp_conn *conn)
+{
+	(void)atomic_fetch_sub(&conn->refs, 1);
+}
+
+bool adp_conn_is_forked(const struct adp_conn *conn)
+{
+	struct adp_conn *own = (struct adp_conn *)conn;
+	struct adp_promise *p = own->keep_between;
+
+	own->keep_between = NULL;
+	if (p)
+		adp_promise_keep(p, 0, NULL);
+	return conn->forked;
+}
+
+PJRT_Error *adp_unavailable(struct adp_conn *conn)
+{
+	(void)conn;
+	return adp_error(SAL_UNAVAILABLE, "gone");
+}
+
+void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
+{
+	(void)ns;
+	(void)atomic_fetch_add(&conn->waits_learnt, 1);
+}
+
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
+{
+	(void)kept;
+	(void)atomic_fetch_add(&conn->polls, 1);
+}
+
+uint64_t adp_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void adp_buffer_uncount(PJRT_Buffer *buffer)
+{
+	atomic_store(&buffer->counted, false);
+}
+
+/* --- helpers -------------------------------------------------------------------------------------------------- */
+
+static int code_of(PJRT_Error *error)
+{
+	const char *text;
+	int code;
+
+	adp_error_read(error, &code, &text);
+	adp_Error_Destroy(&(PJRT_Error_Destroy_Args){ .error = error });
+	return code;
+}
+
+static struct adp_promise *promise_of(struct adp_conn *conn)
+{
+	struct adp_promise *p = adp_promise_create(conn);
+
+	assert_non_null(p);
+	return p;
+}
+
+/* What callbacks saw, in their order. */
+struct calls {
+	int count;
+	int codes[8];
+	int marks[8];
+};
+
+struct call {
+	struct calls *calls;
+	int mark;
+	PJRT_Event *destroys; /* NULL: none */
+};
+
+static void on_ready(PJRT_Error *error, void *arg)
+{
+	struct call *c = arg;
+
+	c->calls->codes[c->calls->count] = code_of(error);
+	c->calls->marks[c->calls->count++] = c->mark;
+	if (c->destroys)
+		(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = c->destroys });
+}
+
+/* --- many threads ----------------------------------------------------------------------------------------------- */
+
+struct waiter {
+	PJRT_Event *event;
+	_Atomic pid_t tid;
+	int code;
+};
+
+static void *wait_for_event(void *arg)
+{
+	struct waiter *w = arg;
+
+	atomic_store(&w->tid, (pid_t)syscall(SYS_gettid));
+	w->code = code_of(adp_Event_Await(&(PJRT_Event_Await_Args){ .event = w->event }));
+	return NULL;
+}
+
+/* Whether a thread of ours sleeps. */
+static bool is_asleep(pid_t tid)
+{
+	char path[64], text[512] = "", *state;
+	FILE *file;
+
+	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	(void)fclose(file);
+	state = strrchr(text, ')');
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* All have polled, which is the last thing they do before they wait, and now sleep. */
+static void expect_all_asleep(struct adp_conn *conn, struct waiter *waiters)
+{
+	int i, asleep = 0, rounds = 0;
+
+	while (rounds < 3) { /* one of them may have been about to take the lock */
+		for (i = 0, asleep = 0; i < WAITERS; i++)
+			asleep += is_asleep(atomic_load(&waiters[i].tid));
+		if (asleep == WAITERS && atomic_load(&conn->polls) >= WAITERS)
+			rounds++;
+		else
+			(void)sched_yield();
+	}
+}
+
+static void all_who_wait_are_woken(bool share_the_event, int code)
+{
+	struct adp_conn conn = { .refs = 1 };
+	struct adp_promise *p = promise_of(&conn);
+	struct waiter waiters[WAITERS] = { { .code = -1 } };
+	pthread_t threads[WAITERS];
+	int i;
+
+	for (i = 0; i < WAITERS; i++) {
+		waiters[i].event = i > 0 && share_the_event
+					   ? waiters[0].event
+					   : adp_event_create(adp_promise_ref(p), true);
+		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_event, &waiters[i]), 0);
+	}
+	expect_all_asleep(&conn, waiters);
+	adp_promise_keep(p, code, "so");
+	for (i = 0; i < WAITERS; i++)
+		assert_int_equal(pthread_join(threads[i], NULL), 0); /* or the alarm */
+	for (i = 0; i < WAITERS; i++) {
+		assert_int_equal(waiters[i].code, code);
+		if (i == 0 || !share_the_event)
+			(void)adp_Event_Destroy(
+				&(PJRT_Event_Destroy_Args){ .event = waiters[i].event });
+	}
+	adp_promise_unref(p);
+	assert_int_equal(atomic_load(&conn.refs), 1);
+}
+
+static void all_threads_that_wait_for_one_event(void **state)
+{
+	(void)state;
+	all_who_wait_are_woken(true, 0);
+	all_who_wait_are_woken(true, SAL_INTERNAL);
+}
+
+static void all_threads_that_wait_for_events_of_one_promise(void **state)
+{
+	(void)state;
+	all_who_wait_are_woken(false, 0);
+}
+
+/* --- once ----------------------------------------------------------------------------------------------------------- */
+
+static void it_is_fulfilled_once(void **state)
+{
+	struct adp_promise *p = promise_of(NULL);
+	struct calls calls = { 0 };
+	struct call call = { .calls = &calls };
+
+	(void)state;
+	assert_false(adp_promise_is_kept(p));
+	assert_true(adp_promise_then(p, on_ready, &call));
+	adp_promise_keep(p, SAL_INTERNAL, "first");
+	adp_promise_keep(p, 0, NULL);
+	adp_promise_keep(p, SAL_ABORTED, "third");
+	assert_true(adp_promise_is_kept(p));
+	assert_int_equal(adp_promise_wait(p), SAL_INTERNAL);
+	assert_int_equal(calls.count, 1);
+	assert_int_equal(calls.codes[0], SAL_INTERNAL);
+	assert_int_equal(code_of(adp_promise_error(p)), SAL_INTERNAL);
+	adp_promise_unref(p);
+}
+
+static void callbacks_run_in_their_order(void **state)
+{
+	struct adp_promise *p = promise_of(NULL);
+	struct calls calls = { 0 };
+	struct call all[4];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 4; i++) {
+		all[i] = (struct call){ .calls = &calls, .mark = i };
+		if (i == 3) /* too late to wait: it runs at once */
+			adp_promise_keep(p, 0, NULL);
+		assert_true(adp_promise_then(p, on_ready, &all[i]));
+	}
+	assert_int_equal(calls.count, 4);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(calls.marks[i], i);
+	adp_promise_unref(p);
+}
+
+/* It is fulfilled after the callback's caller has looked, and before it is in the list. */
+static void a_callback_that_comes_in_between_runs(void **state)
+{
+	struct adp_conn conn = { .refs = 1 };
+	struct adp_promise *p = promise_of(&conn);
+	struct calls calls = { 0 };
+	struct call call = { .calls = &calls };
+
+	(void)state;
+	conn.keep_between = p;
+	assert_true(adp_promise_then(p, on_ready, &call));
+	assert_int_equal(calls.count, 1);
+	adp_promise_unref(p);
+}
+
+static void a_callback_may_destroy_its_event(void **state)
+{
+	struct adp_conn conn = { .refs = 1 };
+	struct adp_promise *p = promise_of(&conn);
+	struct calls calls = { 0 };
+	struct call call = { .calls = &calls };
+	PJRT_Event *event = adp_event_create(adp_promise_ref(p), false);
+
+	(void)state;
+	assert_non_null(event);
+	call.destroys = event;
+	adp_promise_keep(p, 0, NULL);
+	assert_null(adp_Event_OnReady(&(PJRT_Event_OnReady_Args){
+		.event = event, .callback = on_ready, .user_arg = &call }));
+	assert_int_equal(calls.count, 1);
+	assert_int_equal(atomic_load(&conn.refs), 2); /* the promise is still ours */
+	adp_promise_unref(p);
+	assert_int_equal(atomic_load(&conn.refs), 1);
+}
+
+/* --- the rest ------------------------------------------------------------------------------------------------------- */
+
+static void bound_buffers_are_uncounted_if_it_fails(void **state)
+{
+	PJRT_Buffer *buffers = calloc(3, sizeof(*buffers));
+	int codes[] = { 0, SAL_INTERNAL }, round, i;
+
+	(void)state;
+	assert_non_null(buffers);
+	for (round = 0; round < 2; round++) {
+		struct adp_promise *p = promise_of(NULL);
+
+		for (i = 0; i < 3; i++) {
+			atomic_store(&buffers[i].counted, true);
+			adp_promise_bind(p, &buffers[i]);
+		}
+		adp_promise_unbind(p, &buffers[1]); /* it goes before */
+		adp_promise_keep(p, codes[round], NULL);
+		for (i = 0; i < 3; i++)
+			assert_int_equal(atomic_load(&buffers[i].counted),
+					 i == 1 || codes[round] == 0);
+		adp_promise_unbind(p, &buffers[0]); /* and after */
+		adp_promise_unref(p);
+	}
+	free(buffers);
+}
+
+static void an_open_event_has_no_error_yet(void **state)
+{
+	struct adp_conn conn = { .refs = 1 };
+	struct adp_promise *p = promise_of(&conn);
+	PJRT_Event *event = adp_event_create(adp_promise_ref(p), false);
+	PJRT_Event_IsReady_Args ready = { .event = event };
+
+	(void)state;
+	assert_null(adp_Event_IsReady(&ready));
+	assert_false(ready.is_ready);
+	assert_int_equal(code_of(adp_Event_Error(&(PJRT_Event_Error_Args){ .event = event })),
+			 SAL_FAILED_PRECONDITION);
+	adp_promise_keep(p, SAL_ABORTED, NULL);
+	assert_null(adp_Event_IsReady(&ready));
+	assert_true(ready.is_ready);
+	assert_int_equal(code_of(adp_Event_Error(&(PJRT_Event_Error_Args){ .event = event })),
+			 SAL_ABORTED);
+	(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = event });
+	adp_promise_unref(p);
+}
+
+/* How long a wait took is learnt from those that somebody polled for in vain, and from no other. */
+static void waits_are_learnt_from(void **state)
+{
+	struct adp_conn conn = { .refs = 1 };
+	struct adp_promise *polled = promise_of(&conn), *other = promise_of(&conn);
+
+	(void)state;
+	adp_promise_poll(polled);
+	assert_int_equal(atomic_load(&conn.polls), 1);
+	adp_promise_keep(other, 0, NULL);
+	assert_int_equal(atomic_load(&conn.waits_learnt), 0);
+	adp_promise_keep(polled, 0, NULL);
+	assert_int_equal(atomic_load(&conn.waits_learnt), 1);
+	adp_promise_poll(polled); /* nothing to poll for any more */
+	assert_int_equal(atomic_load(&conn.polls), 1);
+	adp_promise_unref(polled);
+	adp_promise_unref(other);
+}
+
+static void a_forked_child_waits_for_nothing(void **state)
+{
+	struct adp_conn conn = { .refs = 1, .forked = true };
+	struct adp_promise *open = promise_of(&conn), *kept = promise_of(&conn);
+
+	(void)state;
+	adp_promise_keep(kept, 0, NULL);
+	assert_int_equal(adp_promise_wait(open), SAL_UNAVAILABLE);
+	assert_int_equal(code_of(adp_promise_error(open)), SAL_UNAVAILABLE);
+	assert_int_equal(adp_promise_wait(kept), 0);
+	assert_null(adp_promise_error(kept));
+	adp_promise_unref(open);
+	adp_promise_unref(kept);
+	assert_int_equal(atomic_load(&conn.refs), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(all_threads_that_wait_for_one_event),
+		cmocka_unit_test(all_threads_that_wait_for_events_of_one_promise),
+		cmocka_unit_test(it_is_fulfilled_once),
+		cmocka_unit_test(callbacks_run_in_their_order),
+		cmocka_unit_test(a_callback_that_comes_in_between_runs),
+		cmocka_unit_test(a_callback_may_destroy_its_event),
+		cmocka_unit_test(bound_buffers_are_uncounted_if_it_fails),
+		cmocka_unit_test(an_open_event_has_no_error_yet),
+		cmocka_unit_test(waits_are_learnt_from),
+		cmocka_unit_test(a_forked_child_waits_for_nothing),
+	};
+
+	(void)alarm(DEADLINE_S); /* whoever waits for ever fails */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
