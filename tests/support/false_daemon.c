@@ -2,6 +2,8 @@
 #include "support/false_daemon.h"
 
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +18,13 @@
 #include "wire/facts.h"
 
 #define TEXT(literal) ((struct sal_text){ literal, sizeof(literal) - 1 })
-#define SEGMENTS 4
+#define SEGMENTS SAL_SEGMENTS_MAX
 
 /* One client's connection, as the daemon has it. */
 struct talk {
+	struct false_daemon *daemon; /* borrowed */
 	const struct lie *lie;
-	int socket, bell; /* owned */
+	int socket, bell, own_bell; /* owned: to ring, to be rung */
 	void *memory; /* owned: the rings */
 	struct sal_ring submit, complete;
 	unsigned char *segments[SEGMENTS]; /* owned mappings */
@@ -129,7 +132,7 @@ static void greet(struct talk *t)
 			     .memory_bytes = 1u << 30 },
 	};
 	struct sal_hello hello;
-	int unused, i;
+	int i;
 
 	must(sal_socket_receive(t->socket, &hello, sizeof(hello), NULL, 0, 5000, NULL) >= 0,
 	     "no hello");
@@ -140,7 +143,7 @@ static void greet(struct talk *t)
 	sal_ring_init(&t->submit, t->memory, FALSE_RING_BYTES);
 	sal_ring_init(&t->complete, (char *)t->memory + sal_ring_span(FALSE_RING_BYTES),
 		      FALSE_RING_BYTES);
-	must(sal_doorbell_create(&g.fds[1], &unused, NULL) >= 0 &&
+	must(sal_doorbell_create(&g.fds[1], &t->own_bell, NULL) >= 0 &&
 		     sal_doorbell_create(&t->bell, &g.fds[2], NULL) >= 0,
 	     "no doorbells");
 	g.fds[3] = new_segment(t, FALSE_SEGMENT_BYTES);
@@ -153,11 +156,35 @@ static void greet(struct talk *t)
 	for (i = 0; i < 4; i++)
 		if (g.fds[i] >= 0)
 			(void)close(g.fds[i]);
-	(void)close(unused); /* it looks into the ring instead of waiting for the bell */
 	free(g.facts);
 }
 
 /* --- records ------------------------------------------------------------------------------------------ */
+
+static void say(struct talk *t, const void *record, uint32_t size, const struct spoken *s)
+{
+	void *at = sal_ring_reserve(&t->complete, size);
+
+	must(at != NULL, "the ring is full");
+	memcpy(at, record, size);
+	t->complete.head += s->leap;
+	if (sal_ring_publish(&t->complete, !s->last) || s->leap)
+		sal_doorbell_ring(t->bell);
+}
+
+/* Something for the job's user. */
+static void say_word(struct talk *t, const char *word)
+{
+	uint32_t length = (uint32_t)strlen(word);
+	struct spoken s = { .record.done = {
+				    .header = { sal_record_size(sizeof(s.record.done), length),
+						SAL_MSG_DONE, 0 },
+				    .tail_size = length } };
+
+	must(s.record.header.size <= sizeof(s.record), "a long word");
+	memcpy(&s.record.done + 1, word, length);
+	say(t, s.record.bytes, s.record.header.size, &s);
+}
 
 /* s holds what is true. */
 static void speak(struct talk *t, enum answer to, struct spoken *s)
@@ -167,15 +194,12 @@ static void speak(struct talk *t, enum answer to, struct spoken *s)
 	if (t->lie->speak && t->lie->to == to && t->answers[to] >= t->lie->honest)
 		t->lie->speak(s);
 	t->answers[to]++;
-	for (; s->times > 0; s->times--) {
-		void *at = sal_ring_reserve(&t->complete, s->room);
-
-		must(at != NULL, "the ring is full");
-		memcpy(at, s->record.bytes, s->room);
-		t->complete.head += s->leap;
-		if (sal_ring_publish(&t->complete, true) || s->leap)
-			sal_doorbell_ring(t->bell);
-	}
+	if (s->word)
+		say_word(t, s->word);
+	for (; s->times > 0; s->times--)
+		say(t, s->record.bytes, s->room, s);
+	if (s->last)
+		(void)shutdown(t->socket, SHUT_RDWR);
 }
 
 static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t value)
@@ -232,6 +256,19 @@ static void download(struct talk *t, const struct sal_msg_download *m)
 	}
 }
 
+static void execute(struct talk *t, const struct sal_msg_execute *m)
+{
+	struct executed *e = &t->daemon->executed;
+	const uint64_t *ids = (const uint64_t *)(m + 1);
+	uint32_t i;
+
+	e->arg_count = m->arg_count;
+	e->keep_count = m->keep_count;
+	for (i = 0; i < m->keep_count && i < sizeof(e->keep) / sizeof(e->keep[0]); i++)
+		memcpy(&e->keep[i], (const uint32_t *)(ids + m->arg_count) + i, sizeof(uint32_t));
+	done(t, ANSWER_EXECUTE, m->request, 0);
+}
+
 static void answer(struct talk *t, const struct sal_header *h)
 {
 	const struct sal_msg_upload *upload = (const struct sal_msg_upload *)h;
@@ -243,7 +280,7 @@ static void answer(struct talk *t, const struct sal_header *h)
 	else if (h->type == SAL_MSG_FETCH)
 		fetch(t, (const struct sal_msg_fetch *)h);
 	else if (h->type == SAL_MSG_EXECUTE)
-		done(t, ANSWER_EXECUTE, ((const struct sal_msg_execute *)h)->request, 0);
+		execute(t, (const struct sal_msg_execute *)h);
 	else if (h->type == SAL_MSG_DOWNLOAD)
 		download(t, (const struct sal_msg_download *)h);
 	else if (h->type == SAL_MSG_UPLOAD && upload->from.size)
@@ -257,10 +294,12 @@ static void grow(struct talk *t)
 
 	if (sal_socket_receive(t->socket, &ask, sizeof(ask), NULL, 0, 5000, NULL) < 0)
 		return;
-	g.grown.bytes = (ask.bytes + 4095) / 4096 * 4096;
+	g.grown.bytes =
+		(ask.bytes + 4095) / 4096 * 4096 * (t->lie->generous ? t->lie->generous : 1);
 	g.fd = new_segment(t, g.grown.bytes);
 	if (t->lie->grow)
 		t->lie->grow(&g);
+	(void)atomic_fetch_add(&t->daemon->growths, 1);
 	(void)sal_socket_send(t->socket, &g.grown, sizeof(g.grown), &g.fd, g.fd >= 0, NULL);
 	if (g.fd >= 0)
 		(void)close(g.fd);
@@ -268,32 +307,63 @@ static void grow(struct talk *t)
 
 /* --- the thread --------------------------------------------------------------------------------------- */
 
-static void converse(struct false_daemon *d, struct talk *t)
+static void take_all(struct false_daemon *d, struct talk *t)
 {
+	enum sal_ring_take got = SAL_RING_EMPTY;
 	bool wake;
 
-	greet(t);
-	while (!atomic_load(&d->stop)) {
-		struct pollfd p = { .fd = t->socket, .events = POLLIN | POLLRDHUP };
-		enum sal_ring_take got;
-
-		while ((got = sal_ring_take(&t->submit, t->record, &wake)) == SAL_RING_RECORD)
-			answer(t, t->record);
-		must(got == SAL_RING_EMPTY, "the plugin broke the ring");
-		if (poll(&p, 1, 1) <= 0)
-			continue;
-		if (p.revents & (POLLRDHUP | POLLHUP))
-			break;
-		grow(t);
+	while (!atomic_load(&d->deaf) &&
+	       (got = sal_ring_take(&t->submit, t->record, &wake)) == SAL_RING_RECORD) {
+		(void)atomic_fetch_add(&d->records, 1);
+		answer(t, t->record);
 	}
+	must(got == SAL_RING_EMPTY || atomic_load(&d->deaf), "the plugin broke the ring");
+}
+
+/* Until somebody wants something; false at the end. One that sleeps looks into the ring only after its bell was rung. */
+static bool await_client(struct false_daemon *d, struct talk *t)
+{
+	struct pollfd ends[2] = {
+		{ .fd = t->socket, .events = POLLIN | POLLRDHUP },
+		{ .fd = t->own_bell, .events = POLLIN },
+	};
+	int n;
+
+	if (t->lie->sleeps && !sal_ring_sleep(&t->submit))
+		return true;
+	do {
+		atomic_store(&d->asleep, true);
+		n = poll(ends, t->lie->sleeps ? 2 : 1, 1);
+	} while (n == 0 && t->lie->sleeps && !atomic_load(&d->stop));
+	atomic_store(&d->asleep, false);
+	if (ends[1].revents) {
+		sal_doorbell_quiet(t->own_bell);
+		(void)atomic_fetch_add(&d->rings, 1);
+	}
+	if (ends[0].revents & (POLLRDHUP | POLLHUP))
+		return false;
+	if (ends[0].revents)
+		grow(t);
+	return true;
+}
+
+static void converse(struct false_daemon *d, struct talk *t)
+{
+	greet(t);
+	do
+		take_all(d, t);
+	while (!atomic_load(&d->stop) && await_client(d, t));
 }
 
 static void *play(void *arg)
 {
 	struct false_daemon *d = arg;
-	struct talk t = { .lie = d->lie, .bell = -1 };
+	struct talk t = { .daemon = d, .lie = d->lie, .bell = -1, .own_bell = -1 };
+	sigset_t all;
 	uint32_t i;
 
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, NULL); /* they are for the test */
 	t.socket = accept(d->listener, NULL, NULL);
 	if (t.socket < 0)
 		return NULL; /* nobody came */
@@ -303,6 +373,7 @@ static void *play(void *arg)
 	converse(d, &t);
 	(void)close(t.socket);
 	(void)close(t.bell);
+	(void)close(t.own_bell);
 	(void)munmap(t.memory, sal_holding_span(FALSE_RING_BYTES, SAL_WIRE_MINOR));
 	for (i = 0; i < t.segment_count; i++)
 		(void)munmap(t.segments[i], t.segment_bytes[i]);
@@ -336,4 +407,15 @@ void false_daemon_stop(struct false_daemon *d)
 	(void)close(d->listener);
 	(void)unlink(d->path);
 	(void)rmdir(d->dir);
+}
+
+void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records)
+{
+	while (!atomic_load(&d->asleep) || atomic_load(&d->records) != records)
+		(void)sched_yield(); /* or the test's deadline */
+}
+
+void false_daemon_hear(struct false_daemon *d, bool hears)
+{
+	atomic_store(&d->deaf, !hears);
 }

@@ -48,6 +48,8 @@ struct spoken {
 	uint32_t room; /* bytes of the ring it takes, whatever its header says */
 	unsigned int times; /* it is said */
 	uint64_t leap; /* the ring's head is shown so much further than it is */
+	const char *word; /* said before, to no request; NULL: nothing */
+	bool last; /* it hangs up afterwards, and has not rung */
 };
 
 /* And for a client whose arena is full. */
@@ -66,6 +68,14 @@ struct lie {
 	enum answer to; /* that speak changes */
 	unsigned int honest; /* answers of this kind before that are true */
 	void (*grow)(struct growth *g);
+	unsigned int generous; /* it gives so many times what was asked for; 0: once */
+	bool sleeps; /* until its bell is rung, as the real one does; else it looks every millisecond */
+};
+
+/* What an Execute said. */
+struct executed {
+	uint32_t arg_count, keep_count;
+	uint32_t keep[512]; /* the first of them */
 };
 
 struct false_daemon {
@@ -74,10 +84,18 @@ struct false_daemon {
 	const struct lie *lie; /* borrowed */
 	pthread_t thread;
 	_Atomic bool stop;
+	_Atomic bool deaf; /* it takes nothing from the ring; not for one that sleeps */
+	_Atomic bool asleep; /* nothing but its bell, a question or the end wakes it */
+	_Atomic unsigned int rings, records, growths; /* so far */
+	struct executed executed; /* the last; written before it is answered */
 };
 
 /* Listens, and sets SALUS_SOCKET. */
 void false_daemon_start(struct false_daemon *d, const struct lie *lie);
 void false_daemon_stop(struct false_daemon *d);
+/* Waits until it sleeps and has taken that many records. */
+void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records);
+/* Lets it take records from the ring, or not. */
+void false_daemon_hear(struct false_daemon *d, bool hears);
 
 #endif

@@ -2,11 +2,15 @@
 /* The client's side of the arena: ranges never overlap, are aligned, and come back whole. */
 #include "adaptor/adaptor.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -90,6 +94,92 @@ static void a_segment_of_another_size_is_refused(void **state)
 	adp_arena_destroy(arena);
 }
 
+static void there_is_a_most_of_segments(void **state)
+{
+	struct adp_arena *arena = arena_with(0);
+	struct sal_err err = { 0 };
+	struct adp_range r;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < SAL_SEGMENTS_MAX; i++)
+		assert_int_equal(adp_arena_add(arena, segment_fd(4096), 4096, &err), SAL_OK);
+	assert_int_equal(adp_arena_add(arena, segment_fd(4096), 4096, &err),
+			 -SAL_RESOURCE_EXHAUSTED);
+	for (i = 0; i < SAL_SEGMENTS_MAX; i++) {
+		assert_true(adp_arena_try(arena, 4096, &r));
+		assert_int_equal(r.place.segment, i);
+	}
+	assert_false(adp_arena_try(arena, 1, &r));
+	adp_arena_destroy(arena);
+}
+
+/* Small ones begin where the vendor can use them; large ones fill whole pages. */
+static void ranges_are_rounded_up(void **state)
+{
+	struct adp_arena *arena = arena_with(1);
+	struct adp_range first, second, third;
+
+	(void)state;
+	assert_true(adp_arena_try(arena, 4097, &first));
+	assert_true(adp_arena_try(arena, 1, &second));
+	assert_true(adp_arena_try(arena, 65, &third));
+	assert_int_equal(first.place.offset, 0);
+	assert_int_equal(first.place.size, 4097);
+	assert_int_equal(second.place.offset, 8192);
+	assert_int_equal(third.place.offset, 8192 + 64);
+	adp_arena_destroy(arena);
+}
+
+#define SLOTS (SEGMENT / 64)
+
+/* Far more are in use than the table of used ones is long; each is found by its own place. */
+static void each_is_freed_by_its_own_place(void **state)
+{
+	struct adp_arena *arena = arena_with(2);
+	struct adp_range r;
+	struct rng rng = { 1 };
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 2 * SLOTS; i++)
+		assert_true(adp_arena_try(arena, 64, &r));
+	assert_false(adp_arena_try(arena, 64, &r));
+	for (i = 0; i < 2000; i++) {
+		struct sal_place_in_arena place = { .segment = (uint32_t)rng_below(&rng, 2),
+						    .offset = 64 * rng_below(&rng, SLOTS),
+						    .size = 64 };
+
+		adp_arena_free(arena, &place);
+		assert_true(adp_arena_try(arena, 64, &r));
+		assert_int_equal(r.place.segment, place.segment);
+		assert_int_equal(r.place.offset, place.offset);
+	}
+	adp_arena_destroy(arena);
+}
+
+/* Descriptors are not needed once they are mapped, and mappings end with the arena. */
+static void nothing_is_left_behind(void **state)
+{
+	struct stat before, after;
+	int fd = segment_fd(SEGMENT), copy = dup(fd);
+	struct adp_arena *arena = arena_with(0);
+	struct sal_err err = { 0 };
+	struct adp_range r;
+	unsigned char there;
+
+	(void)state;
+	assert_int_equal(fstat(fd, &before), 0);
+	assert_int_equal(adp_arena_add(arena, copy, SEGMENT, &err), SAL_OK);
+	assert_int_equal(fstat(copy, &after), -1); /* it was taken */
+	assert_true(adp_arena_try(arena, SEGMENT, &r));
+	assert_int_equal(mincore(r.at, 4096, &there), 0);
+	adp_arena_destroy(arena);
+	assert_int_equal(mincore(r.at, 4096, &there), -1);
+	assert_int_equal(errno, ENOMEM);
+	(void)close(fd);
+}
+
 static bool overlap(const struct adp_range *a, const struct adp_range *b)
 {
 	return a->place.segment == b->place.segment &&
@@ -138,6 +228,10 @@ int main(void)
 		cmocka_unit_test(a_whole_segment_fits),
 		cmocka_unit_test(nonsense_is_ignored),
 		cmocka_unit_test(a_segment_of_another_size_is_refused),
+		cmocka_unit_test(there_is_a_most_of_segments),
+		cmocka_unit_test(ranges_are_rounded_up),
+		cmocka_unit_test(each_is_freed_by_its_own_place),
+		cmocka_unit_test(nothing_is_left_behind),
 		cmocka_unit_test(random_ranges_are_apart),
 	};
 

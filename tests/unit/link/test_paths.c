@@ -289,6 +289,12 @@ static void long_paths_are_refused(void **state)
 	assert_int_equal(sal_path_socket(small, sizeof(small), NULL, NULL), -SAL_INVALID_ARGUMENT);
 	assert_int_equal(sal_path_log(small, sizeof(small), NULL), -SAL_INVALID_ARGUMENT);
 	assert_int_equal(sal_path_cache_dir(small, sizeof(small), NULL), -SAL_INVALID_ARGUMENT);
+	/* To the byte: its end needs room, too. */
+	assert_int_equal(setenv("SALUS_SOCKET", "/0123456789abcd", 1), 0);
+	assert_int_equal(sal_path_socket(small, 16, NULL, NULL), SAL_OK);
+	assert_string_equal(small, "/0123456789abcd");
+	assert_int_equal(sal_path_socket(small, 15, NULL, NULL), -SAL_INVALID_ARGUMENT);
+	assert_string_equal(small, "");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

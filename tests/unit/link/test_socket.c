@@ -5,8 +5,10 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -103,14 +106,17 @@ struct dripper {
 	size_t size;
 };
 
+/* Each byte when the one before has been read. */
 static void *drip(void *arg)
 {
 	struct dripper *d = arg;
-	struct timespec pause = { .tv_nsec = 1000000 };
 	size_t i;
 
 	for (i = 0; i < d->size; i++) {
-		(void)nanosleep(&pause, NULL);
+		int unread = 1;
+
+		while (ioctl(d->fd, SIOCOUTQ, &unread) == 0 && unread > 0)
+			(void)sched_yield();
 		if (write(d->fd, d->bytes + i, 1) != 1)
 			break;
 	}
@@ -266,6 +272,51 @@ static void descriptors_arrive_in_order(void **state)
 	close_all(got, SAL_FDS_MAX);
 }
 
+/* A message that goes in many pieces brings its descriptors once. */
+struct sender {
+	struct dripper message;
+	int fd;
+};
+
+static void *send_much_with_one(void *arg)
+{
+	struct sender *s = arg;
+
+	return sal_socket_send(s->message.fd, s->message.bytes, s->message.size, &s->fd, 1, NULL) ==
+			       SAL_OK
+		       ? NULL
+		       : arg;
+}
+
+static void descriptors_go_with_the_first_piece(void **state)
+{
+	enum {
+		SIZE = 4 << 20
+	};
+	struct ends *ends = *state;
+	struct sender s = { { ends->a, calloc(1, SIZE), SIZE },
+			    sal_shared_create("test", 4096, NULL) };
+	char *got = malloc(SIZE);
+	int fds[SAL_FDS_MAX], i;
+	pthread_t thread;
+	void *failed;
+
+	assert_true(got && s.message.bytes && s.fd >= 0);
+	assert_int_equal(pthread_create(&thread, NULL, send_much_with_one, &s), 0);
+	assert_int_equal(sal_socket_receive(ends->b, got, SIZE, fds, SAL_FDS_MAX, PATIENCE_MS,
+					    NULL),
+			 SAL_OK);
+	assert_int_equal(pthread_join(thread, &failed), 0);
+	assert_null(failed);
+	assert_true(is_same_file(s.fd, fds[0]));
+	for (i = 1; i < SAL_FDS_MAX; i++)
+		assert_int_equal(fds[i], -1);
+	(void)close(fds[0]);
+	(void)close(s.fd);
+	free((void *)s.message.bytes);
+	free(got);
+}
+
 /* Whoever sends more than was asked for fills no table: ends_close counts. */
 static void extra_descriptors_are_closed(void **state)
 {
@@ -362,6 +413,14 @@ static void memory_of_another_size_is_not_mapped(void **state)
 	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, 8192), 0);
 	assert_null(sal_shared_map(fd, 8192));
+	/* Half of the seals is none. */
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+	assert_null(sal_shared_map(fd, 8192));
+	(void)close(fd);
+	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, 8192), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_null(sal_shared_map(fd, 8192));
 	(void)close(fd);
 	assert_int_equal(sal_shared_create("test", UINT64_MAX, NULL), -SAL_RESOURCE_EXHAUSTED);
 }
@@ -420,9 +479,13 @@ static void a_doorbell_never_blocks(void **state)
 
 	(void)state;
 	assert_int_equal(sal_doorbell_create(&ring, &wait, NULL), SAL_OK);
-	assert_int_equal(fcntl(wait, F_SETFL, 0), 0); /* we are who rings */
+	/* We are who rings, and whoever has a copy of our end may have changed it, too. */
+	assert_int_equal(fcntl(wait, F_SETFL, 0), 0);
+	assert_int_equal(fcntl(ring, F_SETFL, 0), 0);
+	(void)alarm(60);
 	for (i = 0; i < 1000000; i++)
 		sal_doorbell_ring(ring);
+	(void)alarm(0);
 	(void)close(ring);
 	(void)close(wait);
 	assert_int_equal(sal_doorbell_create(&ring, &wait, NULL), SAL_OK);
@@ -458,6 +521,10 @@ static void nobody_there_is_unavailable(void **state)
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	assert_int_equal(sal_socket_connect(path, NULL), -SAL_INVALID_ARGUMENT);
+	path[sizeof(((struct sockaddr_un *)0)->sun_path)] = '\0'; /* no room for its end */
+	assert_int_equal(sal_socket_connect(path, NULL), -SAL_INVALID_ARGUMENT);
+	path[strlen(path) - 1] = '\0';
+	assert_int_equal(sal_socket_connect(path, NULL), -SAL_UNAVAILABLE);
 }
 
 static void somebody_there_is_a_descriptor(void **state)
@@ -520,6 +587,7 @@ int main(void)
 		TEST(hanging_up_is_an_error),
 		TEST(sending_to_nobody_is_an_error),
 		TEST(descriptors_arrive_in_order),
+		TEST(descriptors_go_with_the_first_piece),
 		TEST(extra_descriptors_are_closed),
 		TEST(missing_descriptors_are_minus_one),
 		TEST(descriptors_of_a_broken_message_are_closed),
