@@ -294,6 +294,15 @@ static void of_negative_size(struct sal_program_facts *f)
 	f->outputs = &o;
 }
 
+/* Hidden by a side of zero: there are no bytes. */
+static void of_minus_one(struct sal_program_facts *f)
+{
+	static const int64_t dims[] = { 0, -1 };
+	static const struct sal_output_facts o = { .type = 11, .rank = 2, .dims = dims };
+
+	f->outputs = &o;
+}
+
 static void of_too_many_elements(struct sal_program_facts *f)
 {
 	static const int64_t dims[] = { INT64_MAX, INT64_MAX, 16 };
@@ -391,6 +400,13 @@ static void fewer_bytes(struct spoken *s)
 {
 	s->record.done.tail_size = 4;
 	s->record.done.header.size = s->room = sal_record_size(sizeof(s->record.done), 4);
+}
+
+static void one_byte_fewer(struct spoken *s)
+{
+	s->record.done.tail_size--;
+	s->record.done.header.size = s->room =
+		sal_record_size(sizeof(s->record.done), s->record.done.tail_size);
 }
 
 static void no_bytes(struct spoken *s)
@@ -524,6 +540,7 @@ static const struct {
 	  SAL_UNIMPLEMENTED,
 	  "100 dimensions" },
 	{ { .name = "of_negative_size", .of_program = of_negative_size }, SAL_DATA_LOSS, NONSENSE },
+	{ { .name = "of_minus_one", .of_program = of_minus_one }, SAL_DATA_LOSS, NONSENSE },
 	{ { .name = "of_too_many_elements", .of_program = of_too_many_elements },
 	  SAL_DATA_LOSS,
 	  NONSENSE },
@@ -558,12 +575,14 @@ static const struct {
 	{ { ABOUT(EXECUTE, a_leap) }, SAL_UNAVAILABLE, LOST },
 	{ { ABOUT(EXECUTE, an_odd_leap) }, SAL_UNAVAILABLE, LOST },
 	{ { ABOUT(DOWNLOAD, fewer_bytes) }, SAL_DATA_LOSS, "too few bytes" },
+	{ { ABOUT(DOWNLOAD, one_byte_fewer) }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, no_bytes) }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, more_bytes) }, 0, "" },
 	{ { ABOUT(DOWNLOAD, a_reply_instead) }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, twice) }, 0, "" },
 	/* The second is prefetched. */
 	{ { ABOUT(DOWNLOAD, fewer_bytes), .honest = 1 }, SAL_DATA_LOSS, "too few bytes" },
+	{ { ABOUT(DOWNLOAD, one_byte_fewer), .honest = 1 }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, no_bytes), .honest = 1 }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, more_bytes), .honest = 1 }, 0, "" },
 	{ { ABOUT(DOWNLOAD, a_reply_instead), .honest = 1 }, SAL_DATA_LOSS, "too few bytes" },

@@ -483,6 +483,39 @@ static void a_longer_greeting_is_understood(void **state)
 	scene_close(&s);
 }
 
+static PJRT_Device_MemoryStats_Args stats(struct scene *s)
+{
+	ARGS(Device_MemoryStats, a, .device = s->bed.device);
+
+	ok(api->PJRT_Device_MemoryStats(&a));
+	return a;
+}
+
+/* An older daemon does not tell: then the peak is the most that was in use at once, as counted here. */
+static void without_being_told_the_peak_is_counted(void **state)
+{
+	static const struct lie older = { .name = "none", .older = true };
+	PJRT_Buffer *a, *b;
+	struct scene s;
+
+	(void)state;
+	scene_open(&s, &older);
+	a = put_bytes(&s, 3000);
+	b = put_bytes(&s, 2000);
+	assert_int_equal(stats(&s).bytes_in_use, 5000);
+	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
+	buffer_destroy(a);
+	assert_int_equal(stats(&s).bytes_in_use, 2000);
+	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
+	a = put_bytes(&s, 1000);
+	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
+	assert_int_equal(stats(&s).bytes_limit, 1 << 30);
+	buffer_destroy(a);
+	buffer_destroy(b);
+	assert_int_equal(stats(&s).bytes_in_use, 0);
+	scene_close(&s);
+}
+
 /* --- the arena ------------------------------------------------------------------------------------------------------------------ */
 
 #define BEYOND (FALSE_SEGMENT_BYTES + 4096) /* more than the first segment has */
@@ -595,6 +628,7 @@ static int run_suite(void)
 		cmocka_unit_test(last_words_are_heard),
 		cmocka_unit_test(words_are_shown_unless_they_are_not_wanted),
 		cmocka_unit_test(a_longer_greeting_is_understood),
+		cmocka_unit_test(without_being_told_the_peak_is_counted),
 		cmocka_unit_test(two_threads_need_one_segment),
 		cmocka_unit_test(the_reader_takes_no_signals),
 	};

@@ -118,13 +118,19 @@ static void send_greeting(struct talk *t, struct greeting *g)
 	free(bytes);
 }
 
+/* The version that it speaks. */
+static uint32_t minor_of(const struct lie *lie)
+{
+	return lie->older ? SAL_MINOR_HOLDING - 1 : SAL_WIRE_MINOR;
+}
+
 static void greet(struct talk *t)
 {
-	uint64_t rings = sal_holding_span(FALSE_RING_BYTES, SAL_WIRE_MINOR);
+	uint64_t rings = sal_holding_span(FALSE_RING_BYTES, minor_of(t->lie));
 	struct greeting g = {
 		.welcome = { .magic = SAL_WIRE_MAGIC,
 			     .major = SAL_WIRE_MAJOR,
-			     .minor = SAL_WIRE_MINOR,
+			     .minor = minor_of(t->lie),
 			     .size = sizeof(g.welcome),
 			     .session = 1,
 			     .ring_bytes = FALSE_RING_BYTES,
@@ -374,7 +380,7 @@ static void *play(void *arg)
 	(void)close(t.socket);
 	(void)close(t.bell);
 	(void)close(t.own_bell);
-	(void)munmap(t.memory, sal_holding_span(FALSE_RING_BYTES, SAL_WIRE_MINOR));
+	(void)munmap(t.memory, sal_holding_span(FALSE_RING_BYTES, minor_of(d->lie)));
 	for (i = 0; i < t.segment_count; i++)
 		(void)munmap(t.segments[i], t.segment_bytes[i]);
 	free(t.program);

@@ -69,6 +69,7 @@ struct lie {
 	unsigned int honest; /* answers of this kind before that are true */
 	void (*grow)(struct growth *g);
 	unsigned int generous; /* it gives so many times what was asked for; 0: once */
+	bool older; /* it tells nothing of the session's memory */
 	bool sleeps; /* until its bell is rung, as the real one does; else it looks every millisecond */
 };
 
