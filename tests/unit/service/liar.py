@@ -320,6 +320,9 @@ class Client:
             if data is None:
                 if self.hung_up():
                     raise HungUp
+                if self.complete.words[WAITS]:  # there is more, and now there is room for it
+                    self.complete.words[WAITS] = 0
+                    self.ring()
                 time.sleep(0.0005)
                 continue
             self.held.append(self.read(data))
@@ -431,6 +434,12 @@ class Daemon:
             if line.startswith("Anonymous:"):
                 return int(line.split()[1]) * 1024
         return 0
+
+    def is_at_rest(self):
+        """No thread of it runs, however often we look."""
+        states = [Path(f"/proc/{self.pid}/task/{task}/stat").read_text().rpartition(")")[2].split()[0]
+                  for _ in range(50) for task in os.listdir(f"/proc/{self.pid}/task")]
+        return set(states) == {"S"}
 
     def cpu_seconds(self):
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
