@@ -4,8 +4,10 @@
  * left behind. Each test has a daemon of its own, which it may freeze and kill.
  */
 #include "support/plugin_host.h"
+#include "support/threads.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -163,13 +165,15 @@ struct waiter {
 	_Atomic int state; /* 1: about to wait, 2: told */
 	int code;
 	uint64_t end_ns;
-	unsigned long done; /* what was done before the end */
+	_Atomic unsigned long done; /* what was done before the end */
+	_Atomic pid_t tid;
 };
 
 static void *wait_in_thread(void *arg)
 {
 	struct waiter *w = arg;
 
+	atomic_store(&w->tid, thread_id());
 	atomic_store(&w->state, 1);
 	w->code = w->wait(w);
 	w->end_ns = host_now_ns();
@@ -180,9 +184,8 @@ static void *wait_in_thread(void *arg)
 static void waiter_start(struct waiter *w)
 {
 	assert_int_equal(pthread_create(&w->thread, NULL, wait_in_thread, w), 0);
-	while (atomic_load(&w->state) == 0)
-		(void)usleep(1000);
-	(void)usleep(100000); /* it waits by now, or the test is merely easier */
+	while (!thread_is_asleep(atomic_load(&w->tid)))
+		(void)sched_yield(); /* or the deadline */
 	assert_int_equal(atomic_load(&w->state), 1);
 }
 
@@ -417,6 +420,7 @@ static int upload_big_until_it_ends(struct waiter *w)
 							.rank = 1,
 							.data = data },
 				       &b, NULL));
+		w->done++;
 		(void)CALL(Buffer_Destroy, .buffer = b);
 	}
 	free(data);
@@ -436,6 +440,7 @@ static int run_until_it_ends(struct waiter *w)
 							  .outputs = &b }));
 		if (code == 0)
 			code = code_of(await_error(ready_event(b)));
+		w->done++;
 		(void)CALL(Buffer_Destroy, .buffer = b);
 	}
 	return code;
@@ -445,8 +450,10 @@ static int download_until_it_ends(struct waiter *w)
 {
 	int code = 0;
 
-	while (code == 0)
+	while (code == 0) {
 		code = wait_for_download(w);
+		w->done++;
+	}
 	return code;
 }
 
@@ -459,6 +466,7 @@ static int compile_until_it_ends(struct waiter *w)
 		PJRT_LoadedExecutable *p = NULL;
 
 		code = code_of(try_compile(w->bed, text, strlen(text), &p));
+		w->done++;
 		(void)CALL(LoadedExecutable_Destroy, .executable = p);
 	}
 	return code;
@@ -470,6 +478,45 @@ static int (*const everything[])(struct waiter *w) = {
 	compile_until_it_ends, upload_big_until_it_ends,
 };
 #define EVERYTHING (sizeof(everything) / sizeof(everything[0]))
+
+static unsigned long done_by_all(struct waiter *w)
+{
+	unsigned long sum = 0;
+	size_t i;
+
+	for (i = 0; i < EVERYTHING; i++)
+		sum += atomic_load(&w[i].done);
+	return sum;
+}
+
+static void expect_full_swing(struct waiter *w)
+{
+	size_t i;
+
+	for (i = 0; i < EVERYTHING; i++)
+		while (atomic_load(&w[i].state) == 0 || atomic_load(&w[i].done) < 2)
+			(void)sched_yield(); /* or the deadline */
+}
+
+/* Nobody gets anything done any more, all having begun. */
+static void expect_standstill(struct waiter *w)
+{
+	unsigned long before = 0;
+	unsigned int looks = 0;
+	size_t i;
+
+	for (i = 0; i < EVERYTHING; i++)
+		while (!thread_is_asleep(atomic_load(&w[i].tid)))
+			(void)sched_yield();
+	while (looks++ < 100) {
+		unsigned long now = done_by_all(w);
+
+		if (now != before)
+			looks = 0;
+		before = now;
+		(void)usleep(1000); /* between two looks */
+	}
+}
 
 static void everybody_ends(struct bed *t, bool frozen)
 {
@@ -486,7 +533,10 @@ static void everybody_ends(struct bed *t, bool frozen)
 		w[i].wait = everything[i];
 		assert_int_equal(pthread_create(&w[i].thread, NULL, wait_in_thread, &w[i]), 0);
 	}
-	(void)usleep(frozen ? 500000 : 200000);
+	if (frozen)
+		expect_standstill(w);
+	else
+		expect_full_swing(w);
 	strike(t);
 	for (i = 0; i < EVERYTHING; i++)
 		waiter_join(&w[i]);

@@ -2,12 +2,14 @@
 /* Small results that are read each time: they are here before they are asked for, and right in every order of things. */
 #include "support/plugin_host.h"
 
-#include <time.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/err.h"
 
 /* How often an output is asked for after it was last read; see prefetch.c. */
 #define CREDIT 8
+#define SMALL 1024 /* bytes; see prefetch.c */
 
 static PJRT_Buffer *run_add(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args, PJRT_Event **done)
 {
@@ -27,23 +29,24 @@ static void make_a_habit(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 	buffer_destroy(sum);
 }
 
-/* The iteration has ended, and all that the daemon had to say about it was taken. */
+/*
+ * The iteration has ended, and all that the daemon had to say about it was taken: answers come in the order of
+ * questions, and here is the answer to a later one.
+ */
 static PJRT_Buffer *run_and_rest(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 {
-	struct timespec moment = { .tv_nsec = (long)(50000000 * host_patience()) };
 	PJRT_Event *done = NULL;
 	PJRT_Buffer *sum = run_add(p, args, &done);
 
 	assert_int_equal(await(done), 0);
-	(void)nanosleep(&moment, NULL);
+	expect_vector(args[0], 1, 1);
 	return sum;
 }
 
-/* Whether b can be read while the daemon does nothing at all. */
-static bool is_here(struct bed *t, PJRT_Buffer *b)
+/* Whether b can be read while the daemon does nothing at all; its bytes. */
+static bool read_alone(struct bed *t, PJRT_Buffer *b, void *data, size_t size)
 {
-	float data[LANES] = { 0 };
-	ARGS(Buffer_ToHostBuffer, a, .src = b, .dst = data, .dst_size = sizeof(data));
+	ARGS(Buffer_ToHostBuffer, a, .src = b, .dst = data, .dst_size = size);
 	bool here;
 
 	daemon_freeze(&t->daemon);
@@ -56,6 +59,14 @@ static bool is_here(struct bed *t, PJRT_Buffer *b)
 	}
 	daemon_thaw(&t->daemon);
 	assert_int_equal(await(a.event), 0);
+	return here;
+}
+
+static bool is_here(struct bed *t, PJRT_Buffer *b)
+{
+	float data[LANES] = { 0 };
+	bool here = read_alone(t, b, data, sizeof(data));
+
 	assert_true(data[0] == 11 && data[LANES - 1] == 11 + 2 * (LANES - 1));
 	return here;
 }
@@ -110,6 +121,44 @@ static void what_is_read_no_more_is_asked_for_no_more(void **state)
 	assert_false(is_here(t, b));
 	buffer_destroy(b);
 	sum_destroy(&s);
+}
+
+/* Whether an output of so many bytes is there by itself, once it was read. */
+static bool comes_by_itself(struct bed *t, size_t size)
+{
+	PJRT_Buffer *known = put_vector(t, 1), *b = NULL;
+	char text[64], *data = malloc(size);
+	PJRT_LoadedExecutable *p;
+	bool here = false;
+	int round;
+
+	(void)snprintf(text, sizeof(text), "fake 1\noutput u8 %zu = fill 7\n", size);
+	p = compile_text(t, text);
+	for (round = 0; round < 2; round++) {
+		PJRT_Event *done = NULL;
+
+		ok(try_execute(&(struct run){ .loaded = p, .outputs = &b, .done = &done }));
+		assert_int_equal(await(done), 0);
+		expect_vector(known, 1, 1); /* see run_and_rest */
+		here = read_alone(t, b, data, size);
+		assert_true(data[0] == 7 && data[size - 1] == 7);
+		buffer_destroy(b);
+	}
+	buffer_destroy(known);
+	loaded_destroy(p);
+	free(data);
+	return here;
+}
+
+static void only_small_results_come_by_themselves(void **state)
+{
+	struct bed *t = *state;
+
+	if (!t->subject->is_fake)
+		skip();
+	assert_true(comes_by_itself(t, SMALL));
+	assert_false(comes_by_itself(t, SMALL + 1));
+	assert_false(comes_by_itself(t, 4 * SMALL));
 }
 
 /* Of several outputs those that are read, each for itself. */
@@ -294,6 +343,7 @@ static int run_suite(void)
 	const struct CMUnitTest tests[] = {
 		T(what_is_read_each_time_is_here),
 		T(what_is_read_no_more_is_asked_for_no_more),
+		T(only_small_results_come_by_themselves),
 		T(each_output_for_itself),
 		T(all_readers_get_it),
 		T(errors_come_with_it),

@@ -5,16 +5,15 @@
  */
 #include "support/false_daemon.h"
 #include "support/plugin_host.h"
+#include "support/threads.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -532,31 +531,16 @@ static void *upload_second(void *arg)
 {
 	struct uploader *u = arg;
 
-	atomic_store(&u->tid, (pid_t)syscall(SYS_gettid));
+	atomic_store(&u->tid, thread_id());
 	u->buffer = put_bytes(u->scene, BEYOND);
 	return NULL;
-}
-
-static bool is_asleep(pid_t tid)
-{
-	char path[64], text[512] = "", *state;
-	FILE *file;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	file = tid ? fopen(path, "re") : NULL;
-	if (!file)
-		return false;
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	(void)fclose(file);
-	state = strrchr(text, ')');
-	return state && state[2] == 'S';
 }
 
 /* The answer comes when the second thread waits for its turn to ask. */
 static void once_both_want_it(struct growth *g)
 {
 	(void)g;
-	while (!is_asleep(atomic_load(&second.tid)))
+	while (!thread_is_asleep(atomic_load(&second.tid)))
 		(void)sched_yield();
 }
 

@@ -351,10 +351,21 @@ print("again", jax.jit(slow_to_compile)(jnp.ones(16)).shape, flush=True)
 
 
 def test_others_run_while_one_compiles(daemon, client):
-    """A long compile holds up nobody else's iterations."""
+    """A long compile holds up nobody else's iterations: here it lasts until they have ended, for its helper is stopped."""
+    script = PRELUDE + "for _ in range(50): x = iterate(x, 2).block_until_ready()\nprint('done')"
+    assert client(script).code == 0  # its programs are known from now on
     compiling = client.start(PRELUDE + "ready()\njax.jit(slow_to_compile)(jnp.ones(16))\nprint('compiled')")
     compiling.wait_for("ready")
     daemon.wait_busy()
-    other = client(PRELUDE + "for _ in range(50): x = iterate(x, 2).block_until_ready()\nprint('done')")
-    assert other.code == 0, other.describe()
+    helpers = daemon.helpers()
+    try:
+        for pid in helpers:
+            os.kill(pid, signal.SIGSTOP)
+        other = client(script)
+        assert (other.code, other.stdout) == (0, "done\n"), other.describe()
+        assert compiling.code is None and "compiled" not in compiling.stdout, compiling.describe()
+    finally:
+        for pid in helpers:
+            os.kill(pid, signal.SIGCONT)
     compiling.succeed()
+    assert "compiled" in compiling.stdout, compiling.describe()

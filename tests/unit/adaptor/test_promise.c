@@ -8,14 +8,14 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "support/threads.h"
 
 #define WAITERS 8
 #define DEADLINE_S 30
@@ -140,25 +140,9 @@ static void *wait_for_event(void *arg)
 {
 	struct waiter *w = arg;
 
-	atomic_store(&w->tid, (pid_t)syscall(SYS_gettid));
+	atomic_store(&w->tid, thread_id());
 	w->code = code_of(adp_Event_Await(&(PJRT_Event_Await_Args){ .event = w->event }));
 	return NULL;
-}
-
-/* Whether a thread of ours sleeps. */
-static bool is_asleep(pid_t tid)
-{
-	char path[64], text[512] = "", *state;
-	FILE *file;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-	(void)fclose(file);
-	state = strrchr(text, ')');
-	return state && state[1] == ' ' && state[2] == 'S';
 }
 
 /* All have polled, which is the last thing they do before they wait, and now sleep. */
@@ -168,7 +152,7 @@ static void expect_all_asleep(struct adp_conn *conn, struct waiter *waiters)
 
 	while (rounds < 3) { /* one of them may have been about to take the lock */
 		for (i = 0, asleep = 0; i < WAITERS; i++)
-			asleep += is_asleep(atomic_load(&waiters[i].tid));
+			asleep += thread_is_asleep(atomic_load(&waiters[i].tid));
 		if (asleep == WAITERS && atomic_load(&conn->polls) >= WAITERS)
 			rounds++;
 		else
