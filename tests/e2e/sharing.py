@@ -98,7 +98,7 @@ def used_over(daemon, seconds, names):
         return answer["device"]["now_s"], [used[name] for name in names]
 
     began, before = look()
-    wait_for(lambda: look()[0] >= began + seconds, 10 * seconds, f"{seconds} s on the daemon's clock")
+    time.sleep(seconds)  # the window: whoever asked meanwhile would be in it
     ended, after = look()
     return [b - a for a, b in zip(before, after)], ended - began
 

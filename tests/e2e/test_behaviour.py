@@ -81,6 +81,22 @@ attempt("late", lambda: late.sum())
 """, direct, salus)
 
 
+def test_many_arrays_are_donated(direct, salus):
+    """Around the number that the plugin has room for at hand, and far beyond; one of them is looked at, and stays."""
+    run = same_output("""
+import jax, jax.numpy as jnp, numpy as np
+for n in (63, 64, 65, 70, 300):
+    take = jax.jit(lambda *xs: [x + i for i, x in enumerate(xs)], donate_argnums=tuple(range(n)))
+    xs = [jnp.full((8,), i, jnp.float32) for i in range(n)]
+    ys = take(*xs)
+    print(n, sum(x.is_deleted() for x in xs), [float(y[0]) for y in ys] == [2.0 * i for i in range(n)])
+    view = np.asarray(ys[n - 1])
+    zs = take(*ys)
+    print([i for i, y in enumerate(ys) if not y.is_deleted()] == [n - 1], float(zs[n - 1][0]), view[0])
+""", direct, salus)
+    assert "300 300 True\nTrue" in run.stdout
+
+
 def test_what_somebody_looks_at_is_not_donated(direct, salus):
     run = same_output("""
 import jax, jax.numpy as jnp, numpy as np

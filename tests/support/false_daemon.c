@@ -197,7 +197,8 @@ static void speak(struct talk *t, enum answer to, struct spoken *s)
 {
 	s->times = 1;
 	s->room = s->record.header.size;
-	if (t->lie->speak && t->lie->to == to && t->answers[to] >= t->lie->honest)
+	if (t->lie->speak && t->lie->to == to && t->answers[to] >= t->lie->honest &&
+	    !(t->lie->once && t->answers[to] > t->lie->honest))
 		t->lie->speak(s);
 	t->answers[to]++;
 	if (s->word)

@@ -67,6 +67,7 @@ struct lie {
 	void (*speak)(struct spoken *s);
 	enum answer to; /* that speak changes */
 	unsigned int honest; /* answers of this kind before that are true */
+	bool once; /* and all after the first lie */
 	void (*grow)(struct growth *g);
 	unsigned int generous; /* it gives so many times what was asked for; 0: once */
 	bool older; /* it tells nothing of the session's memory */
