@@ -265,14 +265,15 @@ static void download(struct talk *t, const struct sal_msg_download *m)
 
 static void execute(struct talk *t, const struct sal_msg_execute *m)
 {
-	struct executed *e = &t->daemon->executed;
-	const uint64_t *ids = (const uint64_t *)(m + 1);
+	struct executed e = { .arg_count = m->arg_count, .keep_count = m->keep_count };
+	const uint32_t *keep = (const uint32_t *)((const uint64_t *)(m + 1) + m->arg_count);
 	uint32_t i;
 
-	e->arg_count = m->arg_count;
-	e->keep_count = m->keep_count;
-	for (i = 0; i < m->keep_count && i < sizeof(e->keep) / sizeof(e->keep[0]); i++)
-		memcpy(&e->keep[i], (const uint32_t *)(ids + m->arg_count) + i, sizeof(uint32_t));
+	for (i = 0; i < m->keep_count && i < sizeof(e.keep) / sizeof(e.keep[0]); i++)
+		e.keep[i] = keep[i];
+	(void)pthread_mutex_lock(&t->daemon->lock);
+	t->daemon->executed = e;
+	(void)pthread_mutex_unlock(&t->daemon->lock);
 	done(t, ANSWER_EXECUTE, m->request, 0);
 }
 
@@ -393,7 +394,9 @@ void false_daemon_start(struct false_daemon *d, const struct lie *lie)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 
-	*d = (struct false_daemon){ .dir = "/tmp/salus-false-XXXXXX", .lie = lie };
+	*d = (struct false_daemon){ .dir = "/tmp/salus-false-XXXXXX",
+				    .lie = lie,
+				    .lock = PTHREAD_MUTEX_INITIALIZER };
 	must(mkdtemp(d->dir) != NULL, "no folder");
 	(void)snprintf(d->path, sizeof(d->path), "%s/s.sock", d->dir);
 	(void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", d->path);
@@ -420,6 +423,16 @@ void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records)
 {
 	while (!atomic_load(&d->asleep) || atomic_load(&d->records) != records)
 		(void)sched_yield(); /* or the test's deadline */
+}
+
+struct executed false_daemon_executed(struct false_daemon *d)
+{
+	struct executed e;
+
+	(void)pthread_mutex_lock(&d->lock);
+	e = d->executed;
+	(void)pthread_mutex_unlock(&d->lock);
+	return e;
 }
 
 void false_daemon_hear(struct false_daemon *d, bool hears)

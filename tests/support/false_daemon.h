@@ -89,6 +89,7 @@ struct false_daemon {
 	_Atomic bool deaf; /* it takes nothing from the ring; not for one that sleeps */
 	_Atomic bool asleep; /* nothing but its bell, a question or the end wakes it */
 	_Atomic unsigned int rings, records, growths; /* so far */
+	pthread_mutex_t lock; /* of what follows */
 	struct executed executed; /* the last; written before it is answered */
 };
 
@@ -97,6 +98,8 @@ void false_daemon_start(struct false_daemon *d, const struct lie *lie);
 void false_daemon_stop(struct false_daemon *d);
 /* Waits until it sleeps and has taken that many records. */
 void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records);
+/* The last Execute that it has answered. */
+struct executed false_daemon_executed(struct false_daemon *d);
 /* Lets it take records from the ring, or not. */
 void false_daemon_hear(struct false_daemon *d, bool hears);
 

@@ -27,9 +27,8 @@ struct adp_conn {
 	bool forked;
 	_Atomic int polls;
 	_Atomic int waits_learnt;
-	_Atomic int uncounted;
-	struct adp_promise
-		*keep_between; /* fulfilled when somebody asks whether we are a forked child */
+	/* Fulfilled when somebody asks whether we are a forked child; NULL: none. */
+	_Atomic(struct adp_promise *) keep_between;
 };
 
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)
@@ -46,9 +45,8 @@ void adp_conn_unref(struct adp_conn *conn)
 bool adp_conn_is_forked(const struct adp_conn *conn)
 {
 	struct adp_conn *own = (struct adp_conn *)conn;
-	struct adp_promise *p = own->keep_between;
+	struct adp_promise *p = atomic_exchange(&own->keep_between, NULL);
 
-	own->keep_between = NULL;
 	if (p)
 		adp_promise_keep(p, 0, NULL);
 	return conn->forked;
@@ -252,7 +250,7 @@ static void a_callback_that_comes_in_between_runs(void **state)
 	struct call call = { .calls = &calls };
 
 	(void)state;
-	conn.keep_between = p;
+	atomic_store(&conn.keep_between, p);
 	assert_true(adp_promise_then(p, on_ready, &call));
 	assert_int_equal(calls.count, 1);
 	adp_promise_unref(p);

@@ -61,17 +61,18 @@ def small(tmp_path):
 # --- refusals --------------------------------------------------------------------------------------------
 
 
-def expect_as_before(s):
-    """All that the stage did not begin with is deleted; then its account is what it was."""
+def account(s):
+    """What the stage has in its account with all deleted that it did not begin with, and one result."""
     own = {s.program, s.a, s.b}
     s.send(delete_record(*[i for i in range(1, 6000) if i not in own]))
     s.works()  # so much has been read by now
+    mine = of(s.c, s.daemon)
+    return mine["persist_bytes"], mine["buffers"], mine["queued"]
 
-    def is_as_before():
-        mine = of(s.c, s.daemon)
-        return (mine["persist_bytes"], mine["buffers"], mine["queued"]) == (12, 3, 0)  # its own, and a result
 
-    wait_until(is_as_before, 3, f"the account to be as it was: {of(s.c, s.daemon)}")
+def expect_as_before(s, before):
+    assert before[1:] == (3, 0)
+    wait_until(lambda: account(s) == before, 3, f"the account to be as it was: {before}, {account(s)}")
 
 
 REFUSALS = [case for case in test_lies.LIES
@@ -84,8 +85,9 @@ SLOW = {"a-hundred-thousand-arrays", "rings-without-end", "one-request-number-fo
 def test_a_refusal_leaves_nothing(shared, tell, outcome):
     s = Stage(shared)
     try:
+        before = account(s)
         outcome(s, tell(s))
-        expect_as_before(s)
+        expect_as_before(s, before)
     finally:
         s.c.close()
     expect_empty(shared)
@@ -114,6 +116,7 @@ def test_a_failed_iteration_leaves_nothing(shared, text, argument):
     """Ten times, so that a leak adds up; with an argument that is there, one that failed itself, and one that never was."""
     s = Stage(shared)
     try:
+        before = account(s)
         program = s.c.compile(text)
         outputs = text.count("output")
         for n in range(10):
@@ -126,7 +129,8 @@ def test_a_failed_iteration_leaves_nothing(shared, text, argument):
             assert code and reason.strip()
             with pytest.raises(ValueError):
                 s.c.download(first, 4)
-        expect_as_before(s)
+        s.send(unload_record(program))
+        expect_as_before(s, before)
     finally:
         s.c.close()
     expect_empty(shared)
@@ -156,7 +160,11 @@ def test_a_fault_of_the_device_leaves_nothing(tmp_path, fault, does):
     daemon = Daemon(tmp_path, "--plugin", f"fake:{fault}")
     s = Stage(daemon)
     assert sorted(does(s) for _ in range(4)) == [0, 0, 0, 14]
-    expect_as_before(s)
+    with Client(daemon.path) as c:
+        other = Stage.__new__(Stage)
+        other.daemon, other.c = daemon, c
+        other.program, other.a, other.b = c.compile(ADD), c.upload(b"\1\2\3\4"), c.upload(b"\5\6\7\1")
+        expect_as_before(s, account(other))  # one whom nothing has happened to
     s.c.close()
     expect_empty(daemon)
     daemon.stop()
