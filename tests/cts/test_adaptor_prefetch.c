@@ -158,7 +158,7 @@ static void only_small_results_come_by_themselves(void **state)
 		skip();
 	assert_true(comes_by_itself(t, SMALL));
 	assert_false(comes_by_itself(t, SMALL + 1));
-	assert_false(comes_by_itself(t, 4 * SMALL));
+	assert_false(comes_by_itself(t, (size_t)4 * SMALL));
 }
 
 /* Of several outputs those that are read, each for itself. */

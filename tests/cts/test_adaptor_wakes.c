@@ -172,7 +172,7 @@ static void a_full_ring_wakes(void **state)
 {
 	/* Fewer bytes are deleted than are worth waking for; the records fill more than the ring. */
 	const size_t count = FALSE_RING_BYTES / sizeof(struct sal_msg_delete) + 1;
-	PJRT_Buffer **all = calloc(count, sizeof(*all));
+	PJRT_Buffer **all = calloc(count, sizeof(PJRT_Buffer *));
 	unsigned int taken, rung;
 	struct scene s;
 	size_t i;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #define FIRST_ROOM 256 /* as requests.c */
-#define MANY (4 * FIRST_ROOM)
+#define MANY ((size_t)4 * FIRST_ROOM)
 
 /* One who asked. */
 struct asker {

@@ -284,7 +284,8 @@ static void completions_count_their_tails(void **state)
 		{ UINT32_MAX - 7, 0, false },
 		{ SAL_RECORD_MAX, 0, false },
 		{ SAL_RECORD_MAX - 32, SAL_RECORD_MAX - 32, true },
-		{ SAL_RECORD_MAX - 8, SAL_RECORD_MAX - 8, false }, /* the record would be too large */
+		{ SAL_RECORD_MAX - 8, SAL_RECORD_MAX - 8,
+		  false }, /* the record would be too large */
 	};
 	size_t i;
 
