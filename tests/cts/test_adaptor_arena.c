@@ -172,13 +172,16 @@ static void *address_of(PJRT_Buffer *b)
 static void an_address_keeps_its_bytes(void **state)
 {
 	struct bed *t = *state;
-	unsigned char *ours = pattern(STAYING, 1), *down = malloc(STAYING);
+	unsigned char *ours, *down;
 	PJRT_Buffer *kept;
 	const void *at;
 	unsigned int i;
 
 	if (t->subject->is_fake)
 		skip(); /* its bytes have no address */
+	ours = pattern(STAYING, 1);
+	down = malloc(STAYING);
+	assert_non_null(down);
 	kept = put_bytes(t, ours, STAYING);
 	at = address_of(kept);
 	for (i = 2; i < 20; i++) {
