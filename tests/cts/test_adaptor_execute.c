@@ -340,14 +340,10 @@ static void wrong_shapes_are_refused(void **state)
 		put(t, &(struct array){ .type = F32, .dims = dims, .rank = 1, .data = data })
 	};
 	PJRT_Buffer *sum = NULL;
-	int code = code_of(try_run(p, args, 2, &sum));
 
-	if (code == 0) {
-		code = ready_code(sum);
-		buffer_destroy(sum);
-	}
-	assert_int_not_equal(code, 0);
-	assert_int_not_equal(code, SAL_UNAVAILABLE);
+	ok(try_run(p, args, 2, &sum)); /* only the daemon knows */
+	assert_int_equal(ready_code(sum), SAL_INVALID_ARGUMENT);
+	buffer_destroy(sum);
 	expect_vector(args[0], 1, 1);
 	destroy_all(args, 2);
 	loaded_destroy(p);
