@@ -157,7 +157,7 @@ def test_outcomes(tmp_path):
 
 def test_all_killed_or_explained_is_fine(tmp_path):
     root = make_tree(tmp_path, MUTANTS)
-    result = run("--root", root, "--only", "killed", "--only", "with-a-reason")
+    result = run("--root", root, "--only", "killed", "--only", "with-a-reason", "--jobs", 2)
     assert result.returncode == 0, result.stdout + result.stderr
 
 
