@@ -3,8 +3,7 @@
  * Who is woken, when, and what goes over the wire: the plugin beside a daemon that the test plays itself, and which sleeps
  * until it is rung for, as the real one does.
  */
-#include "support/false_daemon.h"
-#include "support/plugin_host.h"
+#include "support/scene.h"
 #include "support/threads.h"
 
 #include <pthread.h>
@@ -18,55 +17,9 @@
 
 #include "base/err.h"
 
-#define DEADLINE_S 30
 #define WORTH_WAKING (1 << 20) /* as buffer.c */
 
 /* --- a client of a false daemon -------------------------------------------------------------------------------------- */
-
-struct scene {
-	struct false_daemon daemon;
-	struct bed bed;
-	char *bytes; /* owned: zeros, 4 MiB */
-	size_t fds, threads;
-};
-
-static void scene_open(struct scene *s, const struct lie *lie)
-{
-	memset(s, 0, sizeof(*s));
-	s->fds = host_fd_count();
-	s->threads = host_thread_count();
-	s->bytes = calloc(4, 1 << 20);
-	assert_non_null(s->bytes);
-	host_deadline(DEADLINE_S);
-	false_daemon_start(&s->daemon, lie);
-	s->bed.subject = host_subject;
-	s->bed.client = client_create();
-	{
-		ARGS(Client_AddressableDevices, d, .client = s->bed.client);
-
-		ok(api->PJRT_Client_AddressableDevices(&d));
-		s->bed.device = d.addressable_devices[0];
-	}
-}
-
-static void scene_close(struct scene *s)
-{
-	client_destroy(s->bed.client);
-	false_daemon_stop(&s->daemon);
-	host_deadline(0);
-	free(s->bytes);
-	host_expect_counts(s->fds, s->threads);
-}
-
-static PJRT_Buffer *put_bytes(struct scene *s, size_t size)
-{
-	const int64_t dims[] = { (int64_t)size };
-
-	return put(&s->bed, &(struct array){ .type = PJRT_Buffer_Type_U8,
-					     .dims = dims,
-					     .rank = 1,
-					     .data = s->bytes });
-}
 
 static unsigned int records(struct scene *s)
 {
@@ -96,7 +49,7 @@ static void a_large_delete_wakes(void **state)
 
 	(void)state;
 	scene_open(&s, &sleeper);
-	b = put_bytes(&s, WORTH_WAKING);
+	b = scene_put(&s, WORTH_WAKING);
 	expect_taken(&s, 0, 2); /* the upload, and the question what became of it */
 	ok(CALL(Buffer_Delete, .buffer = b));
 	expect_taken(&s, 2, 1);
@@ -119,14 +72,14 @@ static void small_deletes_wake_nobody(void **state)
 		size_t i;
 
 		for (i = 0; i < SMALL_ONES; i++)
-			small[i] = put_bytes(&s, 100);
+			small[i] = scene_put(&s, 100);
 		taken += left + SMALL_ONES;
 		expect_taken(&s, taken, 0);
 		rung = rings(&s);
 		for (i = 0; i < SMALL_ONES; i++)
 			buffer_destroy(small[i]);
 		assert_int_equal(records(&s), taken);
-		urgent = put_bytes(&s, 100);
+		urgent = scene_put(&s, 100);
 		taken += SMALL_ONES + 1;
 		expect_taken(&s, taken, 0);
 		assert_int_equal(rings(&s), rung + 1);
@@ -150,7 +103,7 @@ static void many_small_deletes_are_a_large_one(void **state)
 	(void)state;
 	scene_open(&s, &sleeper);
 	for (i = 0; i < 2 * ENOUGH - 1; i++)
-		all[i] = put_bytes(&s, MIDDLING);
+		all[i] = scene_put(&s, MIDDLING);
 	expect_taken(&s, 0, 2 * ENOUGH - 1);
 	rung = rings(&s);
 	for (i = 0; i < ENOUGH; i++)
@@ -160,7 +113,7 @@ static void many_small_deletes_are_a_large_one(void **state)
 	assert_int_equal(rings(&s), rung + 1);
 	for (; i < 2 * ENOUGH - 1; i++) /* one less than enough */
 		buffer_destroy(all[i]);
-	all[0] = put_bytes(&s, 100);
+	all[0] = scene_put(&s, 100);
 	expect_taken(&s, taken, ENOUGH);
 	assert_int_equal(rings(&s), rung + 2);
 	buffer_destroy(all[0]);
@@ -181,7 +134,7 @@ static void a_full_ring_wakes(void **state)
 	assert_non_null(all);
 	scene_open(&s, &sleeper);
 	for (i = 0; i < count; i++)
-		all[i] = put_bytes(&s, 1);
+		all[i] = scene_put(&s, 1);
 	expect_taken(&s, 0, (unsigned int)count);
 	taken = records(&s);
 	rung = rings(&s);
@@ -226,7 +179,7 @@ static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, cons
 	size_t i, k;
 
 	for (i = 0; i < count; i++)
-		args[i] = put_bytes(s, 4);
+		args[i] = scene_put(s, 4);
 	ok(try_execute(&(struct run){ .loaded = p,
 				      .args = args,
 				      .arg_count = count,
@@ -501,14 +454,14 @@ static void without_being_told_the_peak_is_counted(void **state)
 
 	(void)state;
 	scene_open(&s, &older);
-	a = put_bytes(&s, 3000);
-	b = put_bytes(&s, 2000);
+	a = scene_put(&s, 3000);
+	b = scene_put(&s, 2000);
 	assert_int_equal(stats(&s).bytes_in_use, 5000);
 	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
 	buffer_destroy(a);
 	assert_int_equal(stats(&s).bytes_in_use, 2000);
 	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
-	a = put_bytes(&s, 1000);
+	a = scene_put(&s, 1000);
 	assert_int_equal(stats(&s).peak_bytes_in_use, 5000);
 	assert_int_equal(stats(&s).bytes_limit, 1 << 30);
 	buffer_destroy(a);
@@ -534,7 +487,7 @@ static void *upload_second(void *arg)
 	struct uploader *u = arg;
 
 	atomic_store(&u->tid, thread_id());
-	u->buffer = put_bytes(u->scene, BEYOND);
+	u->buffer = scene_put(u->scene, BEYOND);
 	return NULL;
 }
 
@@ -558,7 +511,7 @@ static void two_threads_need_one_segment(void **state)
 	scene_open(&s, &lie);
 	second = (struct uploader){ .scene = &s };
 	assert_int_equal(pthread_create(&thread, NULL, upload_second, &second), 0);
-	first = put_bytes(&s, BEYOND);
+	first = scene_put(&s, BEYOND);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	assert_int_equal(atomic_load(&s.daemon.growths), 1);
 	buffer_destroy(first);
@@ -590,7 +543,7 @@ static void the_reader_takes_no_signals(void **state)
 	(void)sigaddset(&one, SIGUSR2);
 	assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, &before), 0);
 	assert_int_equal(kill(getpid(), SIGUSR2), 0);
-	buffer_destroy(put_bytes(&s, 100));
+	buffer_destroy(scene_put(&s, 100));
 	loaded_destroy(compile_text(&s.bed, "any")); /* the reader had time, and something to do */
 	assert_int_equal(sigpending(&pending), 0);
 	assert_int_equal(sigismember(&pending, SIGUSR2), 1);

@@ -142,6 +142,9 @@ static void greet(struct talk *t)
 
 	must(sal_socket_receive(t->socket, &hello, sizeof(hello), NULL, 0, 5000, NULL) >= 0,
 	     "no hello");
+	(void)pthread_mutex_lock(&t->daemon->lock);
+	t->daemon->hello = hello;
+	(void)pthread_mutex_unlock(&t->daemon->lock);
 	g.fds[0] = sal_shared_create("false", rings, NULL);
 	must(g.fds[0] >= 0, "no shared memory");
 	t->memory = sal_shared_map(g.fds[0], rings);
@@ -167,11 +170,30 @@ static void greet(struct talk *t)
 
 /* --- records ------------------------------------------------------------------------------------------ */
 
+/* Until the client rings, which it does when it has made room. */
+static void await_room(struct talk *t, uint32_t size)
+{
+	struct pollfd p = { .fd = t->own_bell, .events = POLLIN };
+
+	if (!sal_ring_wait_for_room(&t->complete, size))
+		return;
+	(void)sal_ring_publish(&t->complete, false);
+	sal_doorbell_ring(t->bell);
+	atomic_store(&t->daemon->is_full, true);
+	while (poll(&p, 1, 1) == 0 && !atomic_load(&t->daemon->stop))
+		;
+	sal_doorbell_quiet(t->own_bell);
+}
+
 static void say(struct talk *t, const void *record, uint32_t size, const struct spoken *s)
 {
-	void *at = sal_ring_reserve(&t->complete, size);
+	void *at;
 
-	must(at != NULL, "the ring is full");
+	while (!(at = sal_ring_reserve(&t->complete, size))) {
+		if (atomic_load(&t->daemon->stop))
+			return;
+		await_room(t, size);
+	}
 	memcpy(at, record, size);
 	t->complete.head += s->leap;
 	if (sal_ring_publish(&t->complete, !s->last) || s->leap)
@@ -282,7 +304,12 @@ static void answer(struct talk *t, const struct sal_header *h)
 	const struct sal_msg_upload *upload = (const struct sal_msg_upload *)h;
 
 	must(sal_submit_is_valid(h), "the plugin sent nonsense");
-	if (h->type == SAL_MSG_COMPILE)
+	if (h->type == SAL_MSG_UNLOAD)
+		(void)atomic_fetch_add(&t->daemon->unloads, 1);
+	if (h->type == SAL_MSG_LOAD)
+		reply(t, ANSWER_COMPILE, ((const struct sal_msg_load *)h)->request,
+		      t->program_size);
+	else if (h->type == SAL_MSG_COMPILE)
 		reply(t, ANSWER_COMPILE, ((const struct sal_msg_compile *)h)->request,
 		      t->program_size);
 	else if (h->type == SAL_MSG_FETCH)
@@ -423,6 +450,16 @@ void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records)
 {
 	while (!atomic_load(&d->asleep) || atomic_load(&d->records) != records)
 		(void)sched_yield(); /* or the test's deadline */
+}
+
+struct sal_hello false_daemon_hello(struct false_daemon *d)
+{
+	struct sal_hello hello;
+
+	(void)pthread_mutex_lock(&d->lock);
+	hello = d->hello;
+	(void)pthread_mutex_unlock(&d->lock);
+	return hello;
 }
 
 struct executed false_daemon_executed(struct false_daemon *d)

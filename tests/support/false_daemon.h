@@ -89,7 +89,10 @@ struct false_daemon {
 	_Atomic bool deaf; /* it takes nothing from the ring; not for one that sleeps */
 	_Atomic bool asleep; /* nothing but its bell, a question or the end wakes it */
 	_Atomic unsigned int rings, records, growths; /* so far */
+	_Atomic unsigned int unloads; /* so far */
+	_Atomic bool is_full; /* it has waited for room in the ring */
 	pthread_mutex_t lock; /* of what follows */
+	struct sal_hello hello;
 	struct executed executed; /* the last; written before it is answered */
 };
 
@@ -98,6 +101,8 @@ void false_daemon_start(struct false_daemon *d, const struct lie *lie);
 void false_daemon_stop(struct false_daemon *d);
 /* Waits until it sleeps and has taken that many records. */
 void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records);
+/* What the client said first. */
+struct sal_hello false_daemon_hello(struct false_daemon *d);
 /* The last Execute that it has answered. */
 struct executed false_daemon_executed(struct false_daemon *d);
 /* Lets it take records from the ring, or not. */
