@@ -27,9 +27,11 @@ static struct sal_text text_of(const char *text)
 static struct key key_of(const struct source *s)
 {
 	struct sal_compile_source source = { text_of(s->format), text_of(s->program), s->options };
+	uint8_t identity[SAL_IDENTITY_BYTES] = { 0 };
 	struct key key;
 
-	sal_program_key(&source, text_of(s->platform), key.at);
+	memcpy(identity, s->platform, strlen(s->platform));
+	sal_program_key(&source, identity, key.at);
 	return key;
 }
 
