@@ -195,7 +195,7 @@ static json_t *acknowledge(const struct svc_session *s)
 	return reply;
 }
 
-static json_t *do_set(struct svc_question *q, struct svc_session *s)
+static json_t *do_set(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 {
 	struct sal_job job = s->core->job;
 
@@ -224,7 +224,7 @@ static json_t *do_resume(struct svc_question *q, struct svc_session *s)
 	return acknowledge(s);
 }
 
-static json_t *do_kill(struct svc_question *q, struct svc_session *s)
+static json_t *do_kill(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 {
 	const struct svc_execution *x = svc_session_running(s);
 	json_t *reply;

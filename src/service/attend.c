@@ -153,7 +153,7 @@ static struct svc_session *find_session(struct svc_server *server, uint64_t id)
 	return svc_idmap_find(&server->by_id, id);
 }
 
-static void on_bell(struct svc_session *s, uint32_t events, uint64_t now_ns)
+static void on_bell(struct svc_session *s, uint32_t events, uint64_t now_ns) SVC_LOCKED
 {
 	struct svc_attention *a = &s->attention;
 

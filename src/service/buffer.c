@@ -30,7 +30,7 @@ struct svc_buffer *svc_buffer_ref(struct svc_buffer *b)
 	return b;
 }
 
-static void uncount(struct svc_buffer *b)
+static void uncount(struct svc_buffer *b) SVC_LOCKED
 {
 	if (!b->counted)
 		return;
@@ -45,7 +45,7 @@ void svc_buffer_donate(struct svc_buffer *b)
 	uncount(b);
 }
 
-static void destroy(struct svc_buffer *b)
+static void destroy(struct svc_buffer *b) SVC_LOCKED
 {
 	uncount(b);
 	if (b->is_beyond)
@@ -134,7 +134,7 @@ static struct svc_session *session_of(struct svc_errand *errand)
 }
 
 /* A closing session gives up everything it has, some at a time. */
-static void empty_maps(struct svc_session *s)
+static void empty_maps(struct svc_session *s) SVC_LOCKED
 {
 	uint32_t n;
 
@@ -149,7 +149,7 @@ static void empty_maps(struct svc_session *s)
 	}
 }
 
-static bool begin(struct svc_errand *errand)
+static bool begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_session *s = session_of(errand);
 	struct svc_buffer *b;
@@ -186,7 +186,7 @@ static bool is_left(const struct svc_session *s)
 	       (s->state != SVC_OPEN && (s->buffers.count > 0 || s->programs.count > 0));
 }
 
-static void settle(struct svc_errand *errand)
+static void settle(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_session *s = session_of(errand);
 	struct svc_buffer *b;

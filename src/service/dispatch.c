@@ -209,7 +209,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 
 /* --- decisions are carried out ------------------------------------------------------------------------ */
 
-static void leave_queue(struct svc_execution *x)
+static void leave_queue(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
 
@@ -220,7 +220,7 @@ static void leave_queue(struct svc_execution *x)
 	s->server->queued--;
 }
 
-static void start(struct svc_execution *x)
+static void start(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_server *server = x->session->server;
 
@@ -241,7 +241,7 @@ static void report(struct svc_execution *x)
 }
 
 /* The engine will never grant it. */
-static void refuse(struct svc_execution *x)
+static void refuse(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
 	char text[1000];
@@ -259,7 +259,7 @@ static void refuse(struct svc_execution *x)
 	svc_session_try_end(s);
 }
 
-static void carry_out_for_session(struct svc_session *s, uint32_t verdicts)
+static void carry_out_for_session(struct svc_session *s, uint32_t verdicts) SVC_LOCKED
 {
 	if (verdicts & (SVC_VERDICT_ADMIT | SVC_VERDICT_REFUSE))
 		svc_unpark(s);
@@ -271,7 +271,7 @@ static void carry_out_for_session(struct svc_session *s, uint32_t verdicts)
 }
 
 /* Everything the engine decided; true if there was anything. */
-static bool carry_out(struct svc_server *server)
+static bool carry_out(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_decision *d;
 	bool any = false;
@@ -336,7 +336,7 @@ static void learn(uint64_t *mean_ns, uint64_t used_ns)
 	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 8 + used_ns / 8 : used_ns;
 }
 
-static void account(struct svc_server *server, struct svc_execution *x)
+static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;

@@ -371,7 +371,7 @@ static enum svc_taken take_unload(struct svc_session *s, const struct sal_msg_un
 	return SVC_TAKEN;
 }
 
-enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record)
+enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	if (!sal_submit_is_valid(record))
 		return SVC_BROKEN;

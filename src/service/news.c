@@ -81,7 +81,7 @@ static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
 }
 
 /* An iteration cannot be interrupted, but its session can be told to go. */
-static void enforce_limit(struct svc_session *s, uint64_t now_ns)
+static void enforce_limit(struct svc_session *s, uint64_t now_ns) SVC_LOCKED
 {
 	uint64_t limit_ns = s->server->options.iteration_limit_ns;
 	const struct svc_execution *x = svc_session_running(s);
@@ -98,7 +98,7 @@ static void enforce_limit(struct svc_session *s, uint64_t now_ns)
 	svc_session_kill(s, why);
 }
 
-static void visit(void *ctx, const struct svc_session *seen)
+static void visit(void *ctx, const struct svc_session *seen) SVC_LOCKED
 {
 	struct svc_session *s = (struct svc_session *)seen; /* the walk changes none, we do */
 	struct round *r = ctx;

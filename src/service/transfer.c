@@ -296,7 +296,7 @@ static void download_call(struct svc_errand *errand)
 }
 
 /* The buffer has its device memory, or failed. */
-static void download_start(struct svc_waiter *w)
+static void download_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct download *d = (struct download *)w;
 	struct svc_execution *producer = d->buffer->producer;
@@ -400,7 +400,7 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 	svc_memory_settle(s);
 }
 
-static void copy_start(struct svc_waiter *w)
+static void copy_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct copy *c = (struct copy *)w;
 
@@ -519,7 +519,7 @@ static void await_call(struct svc_errand *errand)
 		await_answer(a, err.code, err.text);
 }
 
-static void await_start(struct svc_waiter *w)
+static void await_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct await *a = (struct await *)w;
 

@@ -232,7 +232,7 @@ static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
  * The thread of the vendor's that was given an iteration has been woken, maybe on this core, and would wait until we
  * sleep. Whatever else there is to do has time: the iteration is long.
  */
-static void make_way(struct svc_server *server)
+static void make_way(struct svc_server *server) SVC_LOCKED
 {
 	server->worker.makes_way = false;
 	svc_unlock(server);
