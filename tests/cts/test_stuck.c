@@ -338,6 +338,45 @@ static void test_room_is_made_by_paging(void **state)
 	assert_true(drv_runs(b));
 }
 
+/* The stuck lane does not shrink when a member goes: nobody is paged out for nothing. */
+static void test_nobody_is_paged_out_in_vain(void **state)
+{
+	struct drv_job *b, *c;
+
+	(void)state;
+	start(&sal_policy_fair, 1000, SAL_STUCK_NS);
+	c = drv_open(&d, 100, 400);
+	submit(c);
+	drv_done(&d, c, MS);
+	(void)open_endless(100, 100); /* in a lane of 400 */
+	drv_pass(&d, 3 * SEC);
+	b = drv_open(&d, 100, 500);
+	submit(b);
+	drv_run_until(&d, 10 * SEC);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	assert_false(drv_is_in(b));
+	assert_int_equal(b->refusals, 0);
+}
+
+/* Two are held up and there is room for one: the last in line is paged out, though nobody prefers. */
+static void test_room_is_made_by_force(void **state)
+{
+	struct drv_job *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 1000, SAL_STUCK_NS);
+	(void)open_endless(100, 400);
+	b = drv_open(&d, 100, 400);
+	c = drv_open(&d, 300, 200);
+	drv_need(&d, c, 300);
+	submit(b);
+	submit(c);
+	drv_run_until(&d, 3 * SEC);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, c), 1);
+	assert_true(drv_runs(b));
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
+}
+
 /* The one that hangs was to make room: it will not, so somebody else does. */
 static void test_a_plan_that_waits_for_it_is_given_up(void **state)
 {
@@ -422,6 +461,8 @@ int main(void)
 		T(test_alone_it_wakes_nobody),
 		T(test_tuned_while_it_hangs),
 		T(test_room_is_made_by_paging),
+		T(test_nobody_is_paged_out_in_vain),
+		T(test_room_is_made_by_force),
 		T(test_a_plan_that_waits_for_it_is_given_up),
 		T(test_ranges_around_it),
 		T(test_short_programs_go_on),

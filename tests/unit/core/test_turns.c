@@ -358,6 +358,44 @@ static void test_growth_is_not_held_back_by_a_crowd(void **state)
 	assert_true(drv_runs(grows));
 }
 
+/* One long gap is not taken for the rule. */
+static void test_gaps_are_averaged(void **state)
+{
+	static const uint64_t gaps_us[] = { 1000, 1000, 5000, 1000 };
+	static const uint64_t learned_us[] = { 1000, 1000, 2000, 1750 };
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair, 5 * MS, 0);
+	a = drv_open(&d, 10, 10);
+	drv_submit(&d, a, 10, 10);
+	for (int i = 0; i < 4; i++) {
+		drv_done(&d, a, MS);
+		d.now_ns += gaps_us[i] * US;
+		drv_submit(&d, a, 10, 10);
+		assert_int_equal(a->s->gap_ns, learned_us[i] * US);
+	}
+}
+
+/* fifo: a small one does not slip in before an older one that waits for memory. */
+static void test_fifo_lets_in_by_age(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	t.page_bytes_per_s = 0;
+	drv_start(&d, 1000, &sal_policy_fifo, &t);
+	a = drv_open(&d, 500, 100);
+	b = drv_open(&d, 600, 100);
+	c = drv_open(&d, 100, 50);
+	assert_true(drv_is_in(a));
+	assert_false(drv_is_in(b) || drv_is_in(c));
+	drv_close(&d, a);
+	assert_true(drv_is_in(b) && drv_is_in(c));
+	assert_true(drv_last(&d, SAL_ADMIT, c) > drv_last(&d, SAL_ADMIT, b));
+}
+
 #define T(f) cmocka_unit_test_teardown(f, stop)
 
 int main(void)
@@ -378,6 +416,8 @@ int main(void)
 		T(test_work_goes_first),
 		T(test_passing_over_is_bounded),
 		T(test_growth_is_not_held_back_by_a_crowd),
+		T(test_gaps_are_averaged),
+		T(test_fifo_lets_in_by_age),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
