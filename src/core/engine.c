@@ -204,13 +204,13 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	if (s->closing || s->refused || sal_refuse_too_large(e, s, needs, NULL))
 		return;
 	s->asked_bytes = persist_bytes;
-	if (persist_bytes < s->owed_bytes)
-		s->owed_bytes = 0;
 	s->need_open = s->place != SAL_RESIDENT ? more : persist_bytes > s->held_bytes;
 	if (!s->need_open) {
 		s->tracked_bytes = persist_bytes;
 		if (s->paged_bytes > persist_bytes)
 			s->paged_bytes = persist_bytes;
+		if (s->owed_bytes)
+			s->owed_bytes = persist_bytes > s->paged_bytes ? persist_bytes : 0;
 		sal_give_back(e, s);
 		sal_drop_impossible(e, s);
 	}

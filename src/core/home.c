@@ -18,7 +18,7 @@ uint32_t sal_lane_limit(const struct sal_engine *e)
 static bool may_share(const struct sal_engine *e, const struct sal_lane *lane,
 		      const struct sal_session *s)
 {
-	if (lane->draining || lane->stuck)
+	if (lane->draining)
 		return false;
 	return !e->policy->shares || e->policy->shares(e->state, lane, s);
 }

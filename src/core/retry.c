@@ -71,10 +71,11 @@ void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sa
 /* A need that would have been answered is open again. */
 static void reopen_need(struct sal_session *s)
 {
+	if (s->owed_bytes)
+		s->tracked_bytes = s->paged_bytes;
 	if (s->owed_bytes && !s->need_open) {
 		s->need_open = true;
 		s->asked_bytes = s->owed_bytes;
-		s->tracked_bytes = s->paged_bytes;
 	}
 	s->owed_bytes = 0;
 }

@@ -17,7 +17,7 @@
 /* Lanes that a policy gets which wants as many as fit, if the operator names no number. */
 #define LANES_UNASKED 8
 /* Others leave the lane of an iteration that runs that long, and longer than was to be expected. */
-#define STUCK_NS UINT64_C(500000000)
+#define STUCK_NS SAL_STUCK_NS
 /* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
 #define GRAINS 16384
 #define GRAIN_MOST (UINT64_C(1) << 20)

@@ -430,6 +430,54 @@ static void test_ranges_around_it(void **state)
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
 }
 
+/* It ends after all: its lane takes others in again, though it goes on running. */
+static void test_its_lane_takes_others_in_again(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair, 1000, SAL_STUCK_NS);
+	a = open_endless(100, 500);
+	(void)drv_open(&d, 100, 500); /* so that the lane keeps its size */
+	submit(a);
+	submit(a);
+	drv_pass(&d, SEC);
+	b = drv_open(&d, 100, 500);
+	submit(b);
+	assert_false(drv_is_in(b));
+	drv_done(&d, a, 0);
+	assert_true(drv_is_in(b));
+	assert_int_equal(drv_lanes(&d), 1);
+}
+
+/* Lanes within the limit are not closed because of a stuck one. */
+static void test_the_limit_is_for_the_others(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *b, *c;
+
+	(void)state;
+	t.lanes = 2;
+	t.stuck_ns = SAL_STUCK_NS;
+	drv_start(&d, 1000, &sal_policy_pack, &t);
+	(void)open_endless(10, 400);
+	b = open_endless(10, 100);
+	drv_pass(&d, 400 * MS);
+	drv_done(&d, b, 0);
+	drv_pass(&d, 200 * MS);
+	submit(b);
+	c = drv_open(&d, 10, 50);
+	submit(c);
+	assert_int_equal(drv_lanes(&d), 3);
+	drv_done(&d, b, MS);
+	drv_done(&d, c, MS);
+	drv_set_tuning(&d, &t);
+	assert_int_equal(drv_lanes(&d), 3);
+	submit(b);
+	submit(c);
+	assert_true(drv_runs(b) && drv_runs(c));
+}
+
 /* Short programs do not wait for it either. */
 static void test_short_programs_go_on(void **state)
 {
@@ -465,6 +513,8 @@ int main(void)
 		T(test_room_is_made_by_force),
 		T(test_a_plan_that_waits_for_it_is_given_up),
 		T(test_ranges_around_it),
+		T(test_its_lane_takes_others_in_again),
+		T(test_the_limit_is_for_the_others),
 		T(test_short_programs_go_on),
 	};
 

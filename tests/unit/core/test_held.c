@@ -153,6 +153,23 @@ static void test_freed_bytes_let_another_grow(void **state)
 	assert_int_equal(drv_free(&d), 0);
 }
 
+/* An answer is given to whoever asks for more, and to nobody else. */
+static void test_asking_twice_is_answered_once(void **state)
+{
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 300, 0);
+	drv_mark(&d);
+	drv_need(&d, a, 300);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 1);
+	drv_need(&d, a, 300);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 1);
+	drv_need(&d, a, 301);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 2);
+}
+
 /* Not what a running iteration holds, nor what was declared. */
 static void test_what_is_in_use_is_not_given_back(void **state)
 {
@@ -174,6 +191,21 @@ static void test_what_is_in_use_is_not_given_back(void **state)
 	drv_declare(&d, a, &job);
 	drv_need(&d, a, 20);
 	assert_int_equal(a->s->held_bytes, 20);
+}
+
+/* What an iteration adds comes on top of what the session holds when its turn has come. */
+static void test_outputs_come_on_top(void **state)
+{
+	struct sal_iteration it = { .id = 1, .grow_bytes = 200 };
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair, 0);
+	a = drv_open(&d, 0, 0);
+	drv_need(&d, a, 300);
+	sal_engine_submit(d.engine, d.now_ns, a->s, &it);
+	assert_true(drv_runs(a));
+	assert_int_equal(a->s->held_bytes, 500);
 }
 
 /* --- scratch ---------------------------------------------------------------------------------------------- */
@@ -239,7 +271,9 @@ int main(void)
 		T(test_paged_out_frees_all),
 		T(test_freed_bytes_let_another_in),
 		T(test_freed_bytes_let_another_grow),
+		T(test_asking_twice_is_answered_once),
 		T(test_what_is_in_use_is_not_given_back),
+		T(test_outputs_come_on_top),
 		T(test_scratch_seen_before_is_reserved),
 		T(test_scratch_is_reserved_after_paging),
 		T(test_scratch_seen_before_is_a_hint),

@@ -193,6 +193,39 @@ static void test_cost_of_copies(void **state)
 	}
 }
 
+static bool note_any_cost(const void *state, const struct sal_session *in,
+			  const struct sal_session *out, uint64_t cost_ns)
+{
+	(void)state;
+	(void)in;
+	(void)out;
+	told_ns = cost_ns;
+	return false;
+}
+
+/* One that is to come back has copies of its own: out and in. */
+static void test_cost_counts_both_ways(void **state)
+{
+	struct sal_policy policy = sal_policy_las;
+	struct drv_job *a, *b;
+
+	(void)state;
+	policy.prefers = note_any_cost;
+	start(&policy, 1000);
+	a = drv_open(&d, 500, 100);
+	run_once(a, MS);
+	drv_pause(&d, a);
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	drv_copied(&d, a); /* paged out because it was paused */
+	drv_resume(&d, a);
+	drv_submit(&d, b, 600, 100);
+	drv_done(&d, b, 50 * MS);
+	told_ns = 0;
+	drv_submit(&d, a, 500, 100);
+	assert_int_equal(told_ns, (500 + 600) * MS);
+}
+
 /* --- idle ones ------------------------------------------------------------------------------------------- */
 
 static void test_idle_session_makes_room_after_a_while(void **state)
@@ -253,6 +286,43 @@ static void test_nobody_idle_is_disturbed_while_nobody_waits(void **state)
 	drv_tick(&d);
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
 	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 0);
+}
+
+/* Who was brought in for a price stays until it was worth it: twenty times the time of its copy. */
+static void test_idle_session_stays_as_long_as_it_cost(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 1000); /* 600 bytes take 600 ms */
+	a = drv_open(&d, 600, 100);
+	run_once(a, MS);
+	b = drv_open(&d, 100, 100);
+	submit_two(b);
+	c = drv_open(&d, 600, 100);
+	drv_submit(&d, c, 600, 100);
+	drv_pass(&d, 12 * SEC - d.now_ns - 1);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	drv_pass(&d, 1);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
+}
+
+/* If nothing else can go on, it need not have been idle for long. */
+static void test_forced_does_not_wait_for_idleness(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *a, *b;
+
+	(void)state;
+	t.idle_ns = 1000 * SEC;
+	t.page_bytes_per_s = 1000;
+	drv_start(&d, 1000, &sal_policy_pack, &t);
+	a = drv_open(&d, 600, 100);
+	run_once(a, MS);
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	drv_pass(&d, 12 * SEC);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
 }
 
 /* A session without bytes of its own needs no copy to go. */
@@ -477,9 +547,12 @@ int main(void)
 		T(test_priority_pages_out_the_less_important),
 		T(test_victims_that_are_not_needed_are_spared),
 		T(test_cost_of_copies),
+		T(test_cost_counts_both_ways),
 		T(test_idle_session_makes_room_after_a_while),
 		T(test_paused_session_makes_room_at_once),
 		T(test_nobody_idle_is_disturbed_while_nobody_waits),
+		T(test_idle_session_stays_as_long_as_it_cost),
+		T(test_forced_does_not_wait_for_idleness),
 		T(test_empty_session_leaves_without_a_copy),
 		T(test_forced_when_all_residents_wait_for_memory),
 		T(test_needs_deadlock_is_broken_too),

@@ -228,6 +228,69 @@ static void test_scratch_that_was_given_away(void **state)
 	assert_int_equal(a->s->ephem_bytes, 300);
 }
 
+/* What it freed meanwhile is given back all the same. */
+static void test_freed_while_its_page_out_fails(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack);
+	a = drv_open(&d, 0, 0);
+	drv_submit(&d, a, 600, 100);
+	drv_done(&d, a, MS);
+	d.now_ns += SEC;
+	b = drv_open(&d, 600, 100);
+	submit(b);
+	drv_need(&d, a, 200);
+	assert_int_equal(a->s->held_bytes, 600); /* it is being copied */
+	drv_copy_failed(&d, a);
+	assert_int_equal(a->s->held_bytes, 200);
+	assert_true(drv_runs(b));
+}
+
+/* A need that came meanwhile is not answered with what it has. */
+static void test_need_while_its_page_out_fails(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack);
+	c = drv_open(&d, 200, 100);
+	submit(c);
+	a = drv_open(&d, 500, 100);
+	run_once(a);
+	d.now_ns += SEC;
+	b = drv_open(&d, 500, 100);
+	submit(b);
+	assert_true(copies(a));
+	drv_need(&d, a, 750);
+	drv_mark(&d);
+	drv_copy_failed(&d, a);
+	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 0);
+	assert_true(a->s->need_open);
+	drv_close(&d, c);
+	drv_done(&d, c, MS);
+	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 750);
+}
+
+/* The one that room is made for leaves: nobody has to go. */
+static void test_claimant_leaves(void **state)
+{
+	struct drv_job *b, *c;
+
+	(void)state;
+	start(&sal_policy_priority);
+	b = open_priority(600, 50, 4);
+	submit(b);
+	c = open_priority(800, 50, 0);
+	submit(c);
+	assert_true(b->s->evicting);
+	drv_close(&d, c);
+	assert_false(b->s->evicting);
+	drv_done(&d, b, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+}
+
 static void test_closed_while_its_page_out_fails(void **state)
 {
 	struct drv_job *a, *b;
@@ -353,8 +416,10 @@ static void test_page_in_is_tried_four_times(void **state)
 	drv_copy_failed(&d, a);
 	assert_int_equal(a->refusals, 3);
 	submit(a);
+	drv_pass(&d, 8 * SEC - 1);
+	drv_tick(&d);
 	assert_false(copies(a));
-	drv_pass(&d, 8 * SEC);
+	drv_pass(&d, 1);
 	drv_copied(&d, a);
 	assert_true(drv_runs(a));
 	assert_int_equal(a->s->held_bytes, 600);
@@ -376,6 +441,28 @@ static void test_need_is_not_forgotten(void **state)
 	drv_copied(&d, a);
 	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 700);
 	assert_int_equal(a->s->tracked_bytes, 700);
+}
+
+/* It asks for less meanwhile: that is what stays open, if it is more than it has. */
+static void test_need_is_lowered_meanwhile(void **state)
+{
+	struct drv_job *a = paged_out(&sal_policy_fair);
+
+	(void)state;
+	a->s->job.declared.persist_bytes = 0;
+	drv_need(&d, a, 700);
+	drv_need(&d, a, 650);
+	drv_copy_failed(&d, a);
+	assert_true(a->s->need_open);
+	assert_int_equal(a->s->asked_bytes, 650);
+	drv_pass(&d, SEC);
+	drv_need(&d, a, 500);
+	drv_copy_failed(&d, a);
+	assert_false(a->s->need_open);
+	assert_int_equal(a->s->tracked_bytes, 500);
+	assert_int_equal(a->s->paged_bytes, 500);
+	drv_pass(&d, 100 * SEC);
+	assert_false(copies(a));
 }
 
 static void test_need_is_refused_in_the_end(void **state)
@@ -426,11 +513,15 @@ int main(void)
 		T(test_others_of_the_plan_are_spared),
 		T(test_half_of_a_plan_works),
 		T(test_scratch_that_was_given_away),
+		T(test_freed_while_its_page_out_fails),
+		T(test_need_while_its_page_out_fails),
+		T(test_claimant_leaves),
 		T(test_closed_while_its_page_out_fails),
 		T(test_deadlock_is_told_after_several_tries),
 		T(test_page_in_that_failed_gives_its_room_back),
 		T(test_page_in_is_tried_four_times),
 		T(test_need_is_not_forgotten),
+		T(test_need_is_lowered_meanwhile),
 		T(test_need_is_refused_in_the_end),
 		T(test_closed_while_it_rests_or_its_page_in_fails),
 	};
