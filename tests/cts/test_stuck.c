@@ -473,6 +473,7 @@ static void test_the_limit_is_for_the_others(void **state)
 	drv_done(&d, c, MS);
 	drv_set_tuning(&d, &t);
 	assert_int_equal(drv_lanes(&d), 3);
+	assert_ptr_equal(drv_open(&d, 10, 50)->s->lane, c->s->lane); /* which takes others in */
 	submit(b);
 	submit(c);
 	assert_true(drv_runs(b) && drv_runs(c));

@@ -225,6 +225,48 @@ static void test_another_policy_decides_otherwise(void **state)
 	stop(&stage);
 }
 
+/* Copies that failed are repeated, and drawn. */
+static void test_failed_copies(void **state)
+{
+	struct sim_recording rec;
+	struct stage stage;
+	struct drv_job *a, *b;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+
+	(void)state;
+	start(&stage, &sal_policy_pack);
+	a = drv_open(&stage.d, 5 * GIB, GIB);
+	drv_submit(&stage.d, a, 5 * GIB, GIB);
+	drv_done(&stage.d, a, MS);
+	b = drv_open(&stage.d, 5 * GIB, GIB);
+	drv_submit(&stage.d, b, 5 * GIB, GIB);
+	drv_pass(&stage.d, 2 * SEC);
+	drv_copy_failed(&stage.d, a);
+	drv_pass(&stage.d, 3 * SEC);
+	drv_copied(&stage.d, a);
+	drv_done(&stage.d, b, MS);
+	drv_close(&stage.d, b);
+	drv_submit(&stage.d, a, 5 * GIB, GIB);
+	drv_copy_failed(&stage.d, a);
+	drv_pass(&stage.d, 2 * SEC);
+	drv_copied(&stage.d, a);
+	assert_true(drv_runs(a));
+	recorder_replay(&stage.recorder, "copies that failed");
+	rec = recorder_take(&stage.recorder, 0);
+	assert_non_null(out);
+	assert_int_equal(sim_recording_write(out, &rec, NULL, NULL), SAL_OK);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "\"page_out_failed\""));
+	assert_non_null(strstr(text, "\"page_in_failed\""));
+	/* It waits outside for a second after the second one, and is drawn so. */
+	assert_non_null(strstr(text, "\"paged out\""));
+	free(text);
+	sim_recording_fini(&rec);
+	stop(&stage);
+}
+
 static void test_what_could_not_have_happened(void **state)
 {
 	static const struct {
@@ -456,6 +498,7 @@ int main(void)
 		cmocka_unit_test(test_another_decision_is_found),
 		cmocka_unit_test(test_missing_and_surplus_decisions_are_found),
 		cmocka_unit_test(test_another_policy_decides_otherwise),
+		cmocka_unit_test(test_failed_copies),
 		cmocka_unit_test(test_what_could_not_have_happened),
 		cmocka_unit_test(test_a_beginning_is_needed),
 		cmocka_unit_test(test_bytes_of_another_version),
