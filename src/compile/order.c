@@ -289,8 +289,8 @@ static int judge(struct proof *p, bool is_stable, struct sal_err *err)
 		return sal_err_set(
 			err, SAL_INVALID_ARGUMENT,
 			"compares floating-point numbers without a total order, which is "
-			"no order if one is NaN; compare with TOTALORDER, as jnp.sort "
-			"does, or ask for a stable sort");
+			"no order if one is NaN; compare with TOTALORDER, as jnp.sort and "
+			"lax.top_k do, or ask for a stable sort");
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "is not known to be a strict order: a < b or a > b, on one key or on "
 			   "several");

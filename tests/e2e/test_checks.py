@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What may be compiled: everything that frameworks emit passes, what would break the runtime is refused by name."""
 
+import json
 import re
+import shutil
 
 import pytest
 
@@ -293,3 +295,28 @@ def test_usual_flags_pass(salus, tmp_path):
                 env={"XLA_FLAGS": flags})
     assert run.code == 0 and "[2. 2. 2.]" in run.stdout, run.describe()
     assert not (tmp_path / "dump").exists()
+
+
+def programs(daemon):
+    return json.loads(daemon.salus("ps", "--json").stdout)["programs"]
+
+
+def test_plugins_that_say_the_same_share_no_programs(start_daemon, client_of, plugin, tmp_path):
+    """Two files on one cache: each finds its own programs again, never the other's."""
+    copy = tmp_path / "plugins" / "second.so"
+    copy.parent.mkdir()
+    shutil.copyfile(plugin, copy)
+    job = tmp_path / "job.py"  # one file: its name is part of the programs
+    job.write_text("import jax, jax.numpy as jnp; print(jax.jit(lambda a: jnp.sort(a) + 1)(jnp.arange(3.0)))")
+    seen = []
+    for path in plugin, copy, plugin, copy:
+        daemon = start_daemon("--plugin", path)
+        run = client_of(daemon)(job)
+        assert run.code == 0 and "[1. 2. 3.]" in run.stdout, run.describe()
+        seen.append(programs(daemon))
+        daemon.stop()
+    first = seen[0]["compiled"]
+    assert first > 0
+    assert [s["compiled"] for s in seen] == [first, first, 0, 0], seen
+    assert [s["disk_hits"] for s in seen] == [0, 0, first, first], seen
+    copy.unlink()
