@@ -148,9 +148,28 @@ static int check_instruction(const struct place *at, const struct sal_hlo_instru
 	return SAL_OK;
 }
 
+/* What only the compiler puts into a program, and then trusts; in what a client sends it may be anything. */
+static int check_sent(const struct place *at, const struct sal_hlo_instruction *in)
+{
+	static const char *const own[] = { "fusion",	   "bitcast",	 "async-start",
+					   "async-update", "async-done", "copy-start",
+					   "copy-done" };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (sal_text_is(in->opcode, own[i]))
+			return sal_err_set(at->err, SAL_INVALID_ARGUMENT,
+					   "%s %.*s is refused: programs are taken before they are "
+					   "optimised, not after",
+					   own[i], chars(in->name), in->name.at);
+	return SAL_OK;
+}
+
 /* --- programs ------------------------------------------------------------------------------------- */
 
-static int check_module(const struct sal_hlo_module *module, bool is_cpu, struct sal_err *err)
+typedef int check_fn(const struct place *at, const struct sal_hlo_instruction *in);
+
+static int check_module(const struct sal_hlo_module *module, bool is_cpu, check_fn *check,
+			struct sal_err *err)
 {
 	struct place at = { .module = module, .is_cpu = is_cpu, .err = err };
 	struct sal_hlo_instruction in;
@@ -161,7 +180,7 @@ static int check_module(const struct sal_hlo_module *module, bool is_cpu, struct
 
 		at.computation = &module->computations[i];
 		while ((rc = sal_hlo_next(&rest, &in)) > 0) {
-			rc = check_instruction(&at, &in);
+			rc = check(&at, &in);
 			if (rc < 0)
 				return rc;
 		}
@@ -171,23 +190,36 @@ static int check_module(const struct sal_hlo_module *module, bool is_cpu, struct
 	return rc;
 }
 
+static int check_text(struct sal_text text, bool has_config, const struct sal_check *check,
+		      check_fn *fn, struct sal_err *err)
+{
+	struct sal_hlo_module module;
+	int rc = sal_hlo_open(text, has_config, &module, err);
+
+	if (rc < 0)
+		return rc;
+	rc = check_module(&module, sal_text_is(check->platform, "cpu"), fn, err);
+	sal_hlo_close(&module);
+	return rc;
+}
+
 int sal_check_program(const struct sal_check *check, struct sal_err *err)
 {
 	bool is_cpu = sal_text_is(check->platform, "cpu");
-	bool has_optimized = check->optimized.size > 0;
-	struct sal_hlo_module module;
+	bool is_hlo = sal_text_is(check->format, "hlo");
 	int rc;
 
-	if (!has_optimized && !sal_text_is(check->format, "hlo"))
+	if (is_hlo) {
+		rc = check_text(check->program, false, check, check_sent, err);
+		if (rc < 0)
+			return rc;
+	}
+	if (check->optimized.size > 0)
+		return check_text(check->optimized, true, check, check_instruction, err);
+	if (!is_hlo)
 		return is_cpu ? sal_err_set(err, SAL_UNIMPLEMENTED,
 					    "the plugin does not show what it compiled, so that it "
 					    "cannot be checked; it is not run with other jobs")
 			      : SAL_OK;
-	rc = sal_hlo_open(has_optimized ? check->optimized : check->program, has_optimized, &module,
-			  err);
-	if (rc < 0)
-		return rc;
-	rc = check_module(&module, is_cpu, err);
-	sal_hlo_close(&module);
-	return rc;
+	return check_text(check->program, false, check, check_instruction, err);
 }

@@ -25,7 +25,7 @@ struct sal_check {
 };
 
 /*
- * Without an optimised program, what the client sent is checked, if it is HLO; if it is not, a program for the CPU
+ * HLO that a client sent must not hold what only the compiler makes, fusions and the like. Without an optimised program, what the client sent is checked, if it is HLO; if it is not, a program for the CPU
  * is refused. -SAL_INVALID_ARGUMENT and -SAL_UNIMPLEMENTED say what is wrong with the program.
  */
 int sal_check_program(const struct sal_check *check, struct sal_err *err);

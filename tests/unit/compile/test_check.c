@@ -713,6 +713,34 @@ static void checks_what_there_is(void **state)
 	assert_int_equal(sal_check_program(&c, &err), -SAL_DATA_LOSS);
 }
 
+/* MLIR has none of these: XLA does not take them. */
+static void refuses_what_the_compiler_makes(void **state)
+{
+	static const char *const own[] = { "fusion",	   "bitcast",	 "async-start",
+					   "async-update", "async-done", "copy-start",
+					   "copy-done" };
+	struct message good = { .size = 0 };
+	struct message module = instruction("add", "");
+	struct sal_check c = { .platform = TEXT("cpu"), .format = TEXT("hlo") };
+	struct sal_err err = { 0 };
+
+	(void)state;
+	put_message(&good, 1, &module);
+	c.optimized = (struct sal_text){ good.at, good.size };
+	c.program = (struct sal_text){ module.at, module.size };
+	assert_int_equal(sal_check_program(&c, &err), SAL_OK);
+	for (size_t i = 0; i < COUNT(own); i++) {
+		struct message sent = instruction(own[i], "");
+
+		is_taken(&sent); /* in what was compiled */
+		c.program = (struct sal_text){ sent.at, sent.size };
+		assert_int_equal(sal_check_program(&c, &err), -SAL_INVALID_ARGUMENT);
+		assert_non_null(strstr(err.text, own[i]));
+	}
+	c.program = TEXT("no module");
+	assert_int_equal(sal_check_program(&c, &err), -SAL_DATA_LOSS);
+}
+
 static void refuses_what_is_damaged(void **state)
 {
 	struct message m = instruction("add", "");
@@ -758,6 +786,7 @@ int main(void)
 		cmocka_unit_test(takes_calls_by_name),
 		cmocka_unit_test(refuses_feeds),
 		cmocka_unit_test(checks_what_there_is),
+		cmocka_unit_test(refuses_what_the_compiler_makes),
 		cmocka_unit_test(refuses_what_is_damaged),
 	};
 
