@@ -16,8 +16,6 @@
 #define LAST_LINES_MS 1000u
 /* Lanes that a policy gets which wants as many as fit, if the operator names no number. */
 #define LANES_UNASKED 8
-/* Others leave the lane of an iteration that runs that long, and longer than was to be expected. */
-#define STUCK_NS SAL_STUCK_NS
 /* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
 #define GRAINS 16384
 #define GRAIN_MOST (UINT64_C(1) << 20)
@@ -61,7 +59,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = server->options.lanes;
 	cfg.tuning.lane_cap = LANES_UNASKED;
-	cfg.tuning.stuck_ns = STUCK_NS;
+	cfg.tuning.stuck_ns = SAL_STUCK_NS;
 	server->grain_bytes = server->options.memory_bytes / GRAINS;
 	if (server->grain_bytes > GRAIN_MOST)
 		server->grain_bytes = GRAIN_MOST;
