@@ -79,6 +79,7 @@ void svc_session_try_end(struct svc_session *s)
 		server->queued--;
 		svc_execution_free(x);
 	}
+	svc_paging_forget(s);
 	TAILQ_REMOVE(&server->sessions, s, link);
 	(void)svc_idmap_remove(&server->by_id, s->id);
 	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);

@@ -67,6 +67,40 @@ static void end_session(struct svc_client *c)
 	c->session = NULL;
 }
 
+static void give_places(struct svc_client *c)
+{
+	svc_account_give(&c->account, SVC_STRANGERS, c->account.used[SVC_STRANGERS]);
+	svc_account_give(&c->account, SVC_QUESTIONS, c->account.used[SVC_QUESTIONS]);
+}
+
+/* The oldest of the same user, else of all, but not c. */
+static struct svc_client *find_oldest(const struct svc_client *c, enum svc_client_state state)
+{
+	struct svc_client *other, *oldest = NULL;
+
+	TAILQ_FOREACH(other, &c->server->connections.lists[state].all, state_link) {
+		if (other != c && other->account.user == c->account.user)
+			return other;
+		if (other != c && !oldest)
+			oldest = other;
+	}
+	return oldest;
+}
+
+bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
+			   enum svc_client_state state)
+{
+	give_places(c);
+	while (svc_account_take(&c->account, what, 1, NULL) < 0) {
+		struct svc_client *oldest = find_oldest(c, state);
+
+		if (!oldest)
+			return false;
+		svc_client_close(oldest);
+	}
+	return true;
+}
+
 /* The client hung up or was told to go. */
 void svc_client_close(struct svc_client *c)
 {
@@ -83,6 +117,8 @@ void svc_client_close(struct svc_client *c)
 		all->unsent_bytes -= c->answer->size - c->sent;
 	all->unread_fds -= c->has_fd;
 	svc_answer_line_unref(c->answer);
+	give_places(c);
+	svc_account_close(&c->account);
 	free(c->bytes);
 	(void)uv_poll_stop(&c->poll);
 	uv_close((uv_handle_t *)&c->poll, on_client_closed);
@@ -96,6 +132,8 @@ void svc_client_move(struct svc_client *c, enum svc_client_state state)
 	TAILQ_REMOVE(&lists[c->state].all, c, state_link);
 	lists[c->state].count--;
 	c->state = state;
+	if (state == SVC_JOINED)
+		give_places(c); /* a session counts by itself */
 	c->since_ns = svc_now_ns();
 	TAILQ_INSERT_TAIL(&lists[state].all, c, state_link);
 	lists[state].count++;
@@ -203,6 +241,8 @@ static void add(struct svc_server *server, int fd)
 {
 	struct svc_client_list *silent = &server->connections.lists[SVC_SILENT];
 	struct svc_client *c = calloc(1, sizeof(*c));
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
 
 	if (!c || !make_room(c, FIRST_BYTES) || uv_poll_init(&server->loop, &c->poll, fd) < 0) {
 		if (c)
@@ -217,9 +257,13 @@ static void add(struct svc_server *server, int fd)
 	c->poll.data = c;
 	LIST_INSERT_HEAD(&server->clients, c, link);
 	TAILQ_INSERT_TAIL(&silent->all, c, state_link);
-	if (++silent->count > SVC_SILENT_MAX)
-		svc_client_close(TAILQ_FIRST(&silent->all));
-	(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	silent->count++;
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (svc_account_open(&c->account, &server->ledger, peer.uid, NULL) < 0 ||
+	    !svc_client_take_place(c, SVC_STRANGERS, SVC_SILENT))
+		svc_client_close(c);
+	else
+		(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
 }
 
 /* No descriptor is left: the reserve, else that of the oldest that has said nothing, else the timer. */

@@ -13,7 +13,9 @@
  *
  * and is closed from any. Nobody waits for a connection: sockets do not block, what a client does not take at
  * once costs it the connection, what an asker does not take stays queued until it is too much or too old.
- * Each state has its list, oldest first, and a bound.
+ * Each state has its list, oldest first, and a limit (limits.h): silent and asking ones are strangers, taking ones are
+ * questions. Over a limit the oldest gives way, of the same user if there is one, so that whoever says something at
+ * once gets in.
  *
  * Threads: the main thread.
  */
@@ -28,15 +30,13 @@
 #include <uv.h>
 
 #include "base/log.h"
+#include "service/limits.h"
 
 struct svc_answer_line;
 struct svc_server;
 struct svc_session;
 
-/* Beyond, the oldest silent one is closed: whoever says something at once gets in. */
-#define SVC_SILENT_MAX 64u
-/* Answers that nobody has taken yet. Beyond, the oldest is dropped. More than can be asked for in one round. */
-#define SVC_TAKING_MAX 128u
+/* Bytes of answers that nobody has taken yet. Beyond, the oldest answer is dropped. */
 #define SVC_TAKING_MAX_BYTES ((size_t)64 << 20)
 /* Answers with a descriptor that may lie unread. What is in a socket cannot be taken back. */
 #define SVC_TAKING_FDS_MAX 4u
@@ -63,6 +63,7 @@ struct svc_client {
 	struct svc_answer_line *answer; /* owned reference; NULL: none, or all of it is sent */
 	size_t sent; /* bytes of it */
 	bool has_fd; /* a descriptor goes along, or lies in the socket */
+	struct svc_account account; /* of its user */
 };
 
 struct svc_client_list {
@@ -81,6 +82,9 @@ struct svc_connections {
 };
 
 void svc_client_move(struct svc_client *c, enum svc_client_state state);
+/* One more of that resource for c: the oldest of that state give way. False: there is no room even so. */
+bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
+			   enum svc_client_state state);
 /* c is freed later. */
 void svc_client_close(struct svc_client *c);
 

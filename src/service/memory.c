@@ -123,6 +123,20 @@ static int list_holders(const struct svc_server *server, char *text, size_t size
 	return used;
 }
 
+static const char *note_on(uint16_t reason)
+{
+	switch (reason) {
+	case SAL_REFUSE_NO_PAGING:
+		return " (others wait for memory too, and paging is off)";
+	case SAL_REFUSE_PAGE_OUT:
+		return " (others wait for memory too, and none of them could be paged out)";
+	case SAL_REFUSE_PAGE_IN:
+		return " (its own memory is paged out and could not be brought back)";
+	default:
+		return "";
+	}
+}
+
 void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal, char *text,
 			size_t size)
 {
@@ -143,10 +157,7 @@ void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal,
 		sal_bytes_format(refusal->persist_bytes, kept, sizeof(kept)),
 		sal_bytes_format(refusal->ephem_bytes, scratch, sizeof(scratch)),
 		sal_bytes_format(refusal->value, most, sizeof(most)),
-		of_limit ? "the job's limit" : "all of the device",
-		refusal->reason == SAL_REFUSE_NO_PAGING
-			? " (others wait for memory too, and paging is off)"
-			: "",
+		of_limit ? "the job's limit" : "all of the device", note_on(refusal->reason),
 		holders[0] ? holders : "nothing",
 		of_limit ? "Raise it with `salus set JOB memory=SIZE`, or use a smaller "
 			   "batch or model."

@@ -120,11 +120,25 @@ static void note_end(struct svc_transit *t, const char *direction)
 		      t->count, (svc_now_ns() - t->began_ns) / 1000);
 }
 
+void svc_paging_forget(struct svc_session *s)
+{
+	svc_limit_give(s, SVC_PAGED_BYTES, s->paged_bytes);
+	s->paged_bytes = 0;
+}
+
 /* --- out ---------------------------------------------------------------------------------------------- */
 
 static bool out_begin(struct svc_errand *errand) SVC_LOCKED
 {
-	list_buffers(transit_of(errand));
+	struct svc_transit *t = transit_of(errand);
+	struct svc_session *s = session_of(t);
+	int rc = svc_limit_take(s, SVC_PAGED_BYTES, s->charged_bytes, &t->err);
+
+	list_buffers(t);
+	if (rc < 0)
+		t->code = rc;
+	else
+		s->paged_bytes = s->charged_bytes;
 	return true;
 }
 
@@ -159,10 +173,12 @@ static void out_settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_transit *t = transit_of(errand);
 	struct svc_session *s = session_of(t);
 
-	if (t->code < 0)
+	if (t->code < 0) {
+		svc_paging_forget(s);
 		sal_engine_page_out_failed(s->server->engine, svc_now_ns(), s->core);
-	else
+	} else {
 		sal_engine_paged_out(s->server->engine, svc_now_ns(), s->core);
+	}
 	drop_list(t);
 	svc_memory_settle(s);
 }
@@ -211,10 +227,12 @@ static void in_settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_transit *t = transit_of(errand);
 	struct svc_session *s = session_of(t);
 
-	if (t->code < 0)
+	if (t->code < 0) {
 		sal_engine_page_in_failed(s->server->engine, svc_now_ns(), s->core);
-	else
+	} else {
+		svc_paging_forget(s);
 		sal_engine_paged_in(s->server->engine, svc_now_ns(), s->core);
+	}
 	drop_list(t);
 	svc_memory_settle(s);
 }

@@ -105,8 +105,7 @@ static void drop_oldest(struct svc_connections *all, const struct svc_client *la
 	struct svc_client_list *taking = &all->lists[SVC_TAKING];
 	struct svc_client *c;
 
-	while ((taking->count > SVC_TAKING_MAX || all->unsent_bytes > SVC_TAKING_MAX_BYTES) &&
-	       (c = TAILQ_FIRST(&taking->all)) != last)
+	while (all->unsent_bytes > SVC_TAKING_MAX_BYTES && (c = TAILQ_FIRST(&taking->all)) != last)
 		svc_client_close(c);
 	while (all->unread_fds > SVC_TAKING_FDS_MAX && (c = oldest_with_fd(all)) != last)
 		svc_client_close(c);
@@ -151,7 +150,7 @@ static void answer(struct svc_client *c, struct svc_answer_line **shared)
 	c->answer = svc_admin_answer(c->server, &asker, c->bytes);
 	free(c->bytes);
 	c->bytes = NULL;
-	if (!c->answer) {
+	if (!c->answer || !svc_client_take_place(c, SVC_QUESTIONS, SVC_TAKING)) {
 		svc_client_close(c);
 		return;
 	}

@@ -493,6 +493,8 @@ int svc_lane_open(struct svc_server *server, uint32_t lane, struct sal_stream **
 /* The engine said so: copy the session's buffers, then report to it. */
 void svc_page_out(struct svc_session *s) SVC_LOCKED;
 void svc_page_in(struct svc_session *s) SVC_LOCKED;
+/* Nothing of the session is in host memory: its limit has room again. */
+void svc_paging_forget(struct svc_session *s) SVC_LOCKED;
 /* Everything the iteration uses goes where it will run. By who carries the session. */
 int svc_fetch(struct svc_execution *x, struct sal_err *err) SVC_UNLOCKED;
 
