@@ -62,11 +62,10 @@ void svc_execution_free(struct svc_execution *x)
 	free(x->device_args);
 	free(x->device_outputs);
 	free(x->text);
-	if (x->queued_bytes > 0) {
+	if (x->is_queue_counted)
 		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
-		svc_limit_give(s, SVC_QUEUED_BYTES, x->queued_bytes);
-		s->queued_bytes -= x->queued_bytes;
-	}
+	svc_limit_give(s, SVC_QUEUED_BYTES, x->queued_bytes);
+	s->queued_bytes -= x->queued_bytes;
 	free(x);
 	svc_session_unref(s);
 }
@@ -215,6 +214,8 @@ static void leave_queue(struct svc_execution *x) SVC_LOCKED
 
 	if (svc_session_is_ahead(s)) /* it may be read from again */
 		svc_attend(s);
+	x->is_queue_counted = false;
+	svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
 	s->waiting_count--;
 	s->queued_count--;
 	s->server->queued--;

@@ -71,6 +71,7 @@ struct svc_execution {
 	struct svc_session *session; /* owned reference */
 	struct svc_program *program; /* owned reference */
 	uint64_t request;
+	bool is_queue_counted; /* among the queued iterations of its account */
 	uint64_t queued_bytes; /* in session->queued_bytes, and in its account */
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
 	int64_t *retained; /* owned; arguments that must not be donated */

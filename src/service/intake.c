@@ -196,6 +196,7 @@ static int take_limits(struct svc_execution *x, uint64_t bytes, struct sal_err *
 		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
 		return rc;
 	}
+	x->is_queue_counted = true;
 	x->queued_bytes = bytes;
 	s->queued_bytes += bytes;
 	return SAL_OK;
