@@ -123,26 +123,28 @@ static void what_is_read_no_more_is_asked_for_no_more(void **state)
 	sum_destroy(&s);
 }
 
-/* Whether an output of so many bytes is there by itself, once it was read. */
+/* Whether an output of so many bytes, beside a small one, is there by itself, once it was read. */
 static bool comes_by_itself(struct bed *t, size_t size)
 {
-	PJRT_Buffer *known = put_vector(t, 1), *b = NULL;
-	char text[64], *data = malloc(size);
+	PJRT_Buffer *known = put_vector(t, 1), *outputs[2] = { NULL, NULL };
+	char text[96], *data = malloc(size);
 	PJRT_LoadedExecutable *p;
 	bool here = false;
 	int round;
 
-	(void)snprintf(text, sizeof(text), "fake 1\noutput u8 %zu = fill 7\n", size);
+	(void)snprintf(text, sizeof(text), "fake 1\noutput u8 4 = fill 1\noutput u8 %zu = fill 7\n",
+		       size);
 	p = compile_text(t, text);
 	for (round = 0; round < 2; round++) {
 		PJRT_Event *done = NULL;
 
-		ok(try_execute(&(struct run){ .loaded = p, .outputs = &b, .done = &done }));
+		ok(try_execute(&(struct run){ .loaded = p, .outputs = outputs, .done = &done }));
 		assert_int_equal(await(done), 0);
 		expect_vector(known, 1, 1); /* see run_and_rest */
-		here = read_alone(t, b, data, size);
+		here = read_alone(t, outputs[1], data, size);
 		assert_true(data[0] == 7 && data[size - 1] == 7);
-		buffer_destroy(b);
+		buffer_destroy(outputs[0]);
+		buffer_destroy(outputs[1]);
 	}
 	buffer_destroy(known);
 	loaded_destroy(p);
