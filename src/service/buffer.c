@@ -155,8 +155,10 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	struct svc_buffer *b;
 	uint32_t n;
 
-	if (s->state != SVC_OPEN)
+	if (s->state != SVC_OPEN) {
+		s->freeing.has_queued = svc_session_release_queued(s);
 		empty_maps(s);
+	}
 	for (n = 0; n < BATCH_MAX && (b = TAILQ_FIRST(&s->trash)); n++) {
 		TAILQ_REMOVE(&s->trash, b, link);
 		TAILQ_INSERT_TAIL(&s->freeing.batch, b, link);
@@ -183,7 +185,8 @@ static void call(struct svc_errand *errand)
 static bool is_left(const struct svc_session *s)
 {
 	return !TAILQ_EMPTY(&s->trash) || !STAILQ_EMPTY(&s->trash_programs) ||
-	       (s->state != SVC_OPEN && (s->buffers.count > 0 || s->programs.count > 0));
+	       (s->state != SVC_OPEN &&
+		(s->buffers.count > 0 || s->programs.count > 0 || s->freeing.has_queued));
 }
 
 static void settle(struct svc_errand *errand) SVC_LOCKED

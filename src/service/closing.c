@@ -17,19 +17,26 @@
 
 #include "base/log.h"
 
-/* Iterations that have not been granted never will be; the engine has them until the session ends. */
-static void release_queued(struct svc_session *s) SVC_LOCKED
+/* References that are let go of in one go. */
+#define RELEASE_MAX 4096
+
+bool svc_session_release_queued(struct svc_session *s)
 {
 	struct svc_execution *x;
-	size_t i;
+	size_t i, n = 0;
 
 	TAILQ_FOREACH(x, &s->executions, link) {
-		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED)
+		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED ||
+		    !x->program) /* let go of already */
 			continue;
+		if (n >= RELEASE_MAX)
+			return true;
+		n += x->arg_count + x->output_count + 1;
 		for (i = 0; i < x->output_count; i++)
 			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
 		svc_execution_release(x);
 	}
+	return false;
 }
 
 void svc_session_kill(struct svc_session *s, const char *why)
@@ -45,7 +52,6 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	svc_recall_end(s);
 	svc_attend_end(s);
 	sal_engine_pause(server->engine, svc_now_ns(), s->core);
-	release_queued(s);
 	if (s->socket >= 0)
 		(void)shutdown(s->socket,
 			       SHUT_RDWR); /* a client that broke the rules learns of it */

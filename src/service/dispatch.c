@@ -7,6 +7,9 @@
 #include "base/log.h"
 #include "service/service.h"
 
+/* A thread of the vendor goes on with its lane that often before it leaves the rest to the worker. */
+#define ROUNDS_IN_DONE 4
+
 /* --- executions --------------------------------------------------------------------------------------- */
 
 void svc_execution_move(struct svc_execution *x, enum svc_execution_state to)
@@ -414,7 +417,7 @@ void svc_dispatch_push(struct svc_execution *x)
 void svc_dispatch_report(struct svc_execution *x)
 {
 	struct svc_server *server = x->session->server;
-	uint32_t lane = x->lane;
+	uint32_t lane = x->lane, rounds = 0;
 	bool wake = true;
 
 	(void)atomic_fetch_add(&server->reporters, 1);
@@ -422,7 +425,8 @@ void svc_dispatch_report(struct svc_execution *x)
 	if (server->carries_in_done && svc_trylock(server)) {
 		do
 			(void)svc_dispatch(server);
-		while (svc_carry_lane(server, lane));
+		while (svc_carry_lane(server, lane) && ++rounds < ROUNDS_IN_DONE);
+		(void)svc_dispatch(server);
 		svc_dispatch_show(server);
 		wake = svc_worker_foresee(server) || svc_worker_has_work(server);
 		svc_unlock(server);

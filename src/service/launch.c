@@ -13,6 +13,9 @@
 
 /* A vendor that takes longer to start a program computes inside the call: a thread of its own is for that. */
 #define SLOW_CALL_NS UINT64_C(1000000)
+/* A slow call adds that much to the program's slowness, a quick one takes one away. */
+#define SLOW 8u
+#define SLOWNESS_MAX 32u
 /* After starting something longer than this, the worker makes way for the threads that compute it. */
 #define LONG_NS UINT64_C(3000000)
 
@@ -138,6 +141,15 @@ static void call(struct svc_errand *errand)
 	}
 }
 
+/* One slow call may be the machine's fault: a program that is quick again is brief again, after one run by a carrier. */
+static void learn_slowness(struct svc_shared_program *p, uint64_t call_ns)
+{
+	if (call_ns > SLOW_CALL_NS)
+		p->slowness = SLOWNESS_MAX < p->slowness + SLOW ? SLOWNESS_MAX : p->slowness + SLOW;
+	else if (p->slowness > 0)
+		p->slowness--;
+}
+
 static void settle_outputs(struct svc_execution *x) SVC_LOCKED
 {
 	size_t i;
@@ -164,8 +176,7 @@ static void settle(struct svc_errand *errand) SVC_LOCKED
 		free(why);
 		return;
 	}
-	if (x->call_ns > SLOW_CALL_NS)
-		x->program->shared->is_slow_to_start = true;
+	learn_slowness(x->program->shared, x->call_ns);
 	s->server->worker.makes_way |= x->program->mean_ns > LONG_NS;
 	settle_outputs(x);
 	svc_memory_settle(s);
@@ -180,6 +191,6 @@ void svc_launch_init(struct svc_execution *x)
 		.call = call,
 		.settle = settle,
 		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
-			    !x->program->shared->is_slow_to_start,
+			    x->program->shared->slowness < SLOW,
 	};
 }

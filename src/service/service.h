@@ -94,7 +94,7 @@ struct svc_shared_program {
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
 	uint64_t mean_ns; /* of all sessions' runs; 0: none yet */
-	bool is_slow_to_start; /* the call that starts it once took long: the vendor computes inside */
+	uint32_t slowness; /* the calls that start it take long: the vendor computes inside */
 };
 
 /*
@@ -187,6 +187,7 @@ static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 struct svc_freeing {
 	struct svc_errand errand;
 	bool is_posted;
+	bool has_queued; /* closing: queued iterations still have references */
 	struct svc_buffer_list batch; /* being freed */
 	STAILQ_HEAD(, svc_program) programs;
 };
@@ -378,6 +379,11 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 void svc_session_kill(struct svc_session *s, const char *why) SVC_LOCKED;
 /* End a closing session that has nothing under way any more. */
 void svc_session_try_end(struct svc_session *s) SVC_LOCKED;
+/*
+ * Iterations of a closing session that have not been granted never will be: let go of what they refer to. The engine has
+ * them until the session ends. Some at a time; true if there are more.
+ */
+bool svc_session_release_queued(struct svc_session *s) SVC_LOCKED;
 /* The iteration that the vendor has; NULL: none. */
 const struct svc_execution *svc_session_running(const struct svc_session *s);
 struct svc_session *svc_session_ref(struct svc_session *s);
@@ -533,6 +539,7 @@ struct svc_server {
 	struct svc_carriers carriers;
 	uint32_t queued; /* executions that have not started */
 	uint32_t running; /* executions that started and are not accounted for */
+	_Atomic uint32_t alive; /* sessions whose memory is not freed */
 	_Atomic uint32_t reporters; /* threads within svc_dispatch_report */
 	uint64_t start_ns;
 

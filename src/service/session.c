@@ -67,6 +67,7 @@ void svc_session_destroy(struct svc_session *s)
 	svc_idmap_fini(&s->programs);
 	free(s->parked);
 	close_account(s);
+	(void)atomic_fetch_sub(&s->server->alive, 1);
 	free(s);
 }
 
@@ -217,6 +218,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	atomic_init(&s->refs, 1);
+	(void)atomic_fetch_add(&server->alive, 1);
 	s->server = server;
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
