@@ -287,22 +287,18 @@ def test_clients_die(daemon, client, reference, examples, wait, rng):
     daemon.wait_holding(before)
 
 
-def die_while_an_iteration_runs(daemon, runner):
-    """A client dies; while its iteration runs on, others are served, in a lane of their own."""
+def test_client_dies_while_its_iteration_runs(daemon, client, wait):
+    """The iteration ends, then all is freed; meanwhile and after others are served."""
+    runner = client
+    other = runner(PRELUDE + "print('first', float(x.sum()))")
+    assert other.code == 0, other.describe()
+    before = daemon.holdings()
     victim = runner.start(PRELUDE + "ready()\niterate(x, 10_000).block_until_ready()")
     victim.wait_for("ready")
     daemon.wait_busy()
     os.kill(victim.pid, signal.SIGKILL)
     other = runner(PRELUDE + "print('second', float(x.sum()))")
     assert other.code == 0, other.describe()
-
-
-def test_client_dies_while_its_iteration_runs(daemon, client, wait):
-    """The iteration ends, then all is freed; meanwhile and after others are served."""
-    die_while_an_iteration_runs(daemon, client)
-    wait(lambda: not daemon.sessions(), 30, "the first session to end")
-    before = daemon.holdings()  # the vendor's threads of both lanes are there now
-    die_while_an_iteration_runs(daemon, client)
     daemon.wait_holding(before, deadline_s=30)
 
 
