@@ -204,19 +204,10 @@ static int open_account(struct svc_session *s, const struct sal_hello *hello, st
 	return rc < 0 ? rc : svc_limit_take(s, SVC_SESSIONS, 1, err);
 }
 
-int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
-		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
-		       struct sal_err *err)
+/* Everything that cannot fail; svc_session_destroy takes it from here. */
+static void init(struct svc_session *s, struct svc_server *server, const struct sal_hello *hello,
+		 const struct ucred *peer)
 {
-	struct svc_session *s = calloc(1, sizeof(*s));
-	uint64_t bytes;
-	uint32_t segment;
-	int rc;
-
-	*out_session = NULL;
-	fds[0] = fds[1] = fds[2] = fds[3] = -1;
-	if (!s)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	atomic_init(&s->refs, 1);
 	(void)atomic_fetch_add(&server->alive, 1);
 	s->server = server;
@@ -224,6 +215,8 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	s->open_ns = svc_now_ns();
 	s->patience.understands = hello->minor >= SAL_MINOR_NEWS;
 	copy_name(s->name, hello->name);
+	s->pid = peer->pid;
+	s->uid = peer->uid;
 	(void)pthread_mutex_init(&s->outbox.lock, NULL);
 	svc_idmap_init(&s->buffers);
 	svc_idmap_init(&s->programs);
@@ -233,25 +226,35 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	STAILQ_INIT(&s->errands);
 	svc_freeing_init(s);
 	s->decision.session = s;
-	s->pid = peer->pid;
-	s->uid = peer->uid;
+}
+
+int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
+		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
+		       struct sal_err *err)
+{
+	struct svc_session *s = calloc(1, sizeof(*s));
+	uint64_t bytes;
+	uint32_t segment;
+	int i, rc;
+
+	*out_session = NULL;
+	fds[0] = fds[1] = fds[2] = fds[3] = -1;
+	if (!s)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	init(s, server, hello, peer);
 	rc = open_account(s, hello, err);
 	if (rc >= 0)
 		rc = open_rings(s, hello->minor, fds, err);
 	if (rc >= 0)
-		rc = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
-	if (rc >= 0) {
-		fds[3] = rc;
+		rc = fds[3] = svc_session_grow(s, SVC_SEGMENT_BYTES, &segment, &bytes, err);
+	if (rc >= 0)
 		rc = join_engine(s, hello, err);
+	if (rc >= 0) {
+		*out_session = s;
+		return SAL_OK;
 	}
-	if (rc < 0) {
-		int i;
-
-		for (i = 0; i < 4; i++)
-			close_fd(&fds[i]);
-		svc_session_destroy(s);
-		return rc;
-	}
-	*out_session = s;
-	return SAL_OK;
+	for (i = 0; i < 4; i++)
+		close_fd(&fds[i]);
+	svc_session_destroy(s);
+	return rc;
 }
