@@ -37,6 +37,24 @@ bool svc_session_is_ahead(const struct svc_session *s)
 	       (most[SVC_QUEUED_BYTES] && s->queued_bytes >= most[SVC_QUEUED_BYTES] / 2);
 }
 
+void svc_attend_if_ahead(struct svc_session *s)
+{
+	if (svc_session_is_ahead(s))
+		svc_attend(s);
+}
+
+void svc_waiting_begin(struct svc_session *s)
+{
+	s->waiting_count++;
+}
+
+void svc_waiting_end(struct svc_session *s)
+{
+	SAL_ASSERT(s->waiting_count > 0);
+	svc_attend_if_ahead(s);
+	s->waiting_count--;
+}
+
 bool svc_attend_is_read(const struct svc_session *s)
 {
 	return s->state == SVC_OPEN && !svc_session_is_ahead(s) && (!s->parked || s->retry);
@@ -115,15 +133,18 @@ static void rest(struct svc_session *s, uint64_t until_ns)
 	listen_to(s, false);
 }
 
-void svc_attend_heard(struct svc_session *s, uint32_t records, uint64_t now_ns)
+bool svc_attend_may_take(struct svc_session *s, uint64_t now_ns)
 {
 	uint64_t wait_ns = 0;
 
+	if (sal_ring_is_empty(&s->submit))
+		return false;
 	s->attention.heard_ns = now_ns;
 	s->attention.rings = 0;
-	if (svc_limit_pace(s, now_ns, records, &wait_ns) < records && s->state == SVC_OPEN &&
-	    !s->attention.is_resting)
-		rest(s, now_ns + wait_ns);
+	if (svc_limit_pace(s, now_ns, 1, &wait_ns) > 0)
+		return true;
+	rest(s, now_ns + (wait_ns > REST_NS ? wait_ns : REST_NS));
+	return false;
 }
 
 uint64_t svc_attend_rested(struct svc_server *server, uint64_t now_ns)

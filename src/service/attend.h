@@ -9,14 +9,14 @@
 
 #include "service/service.h"
 
-/* Where a bell is called by its session: no session has these. */
+/* Tags of the worker's own descriptors in epoll. No session has these ids. */
 #define SVC_OWN_BELL 0
 #define SVC_ALARM UINT64_MAX
 
 /* May records be taken from the session now? */
 bool svc_attend_is_read(const struct svc_session *s);
-/* So many records came; if that is more than its limit, it rests now. */
-void svc_attend_heard(struct svc_session *s, uint32_t records, uint64_t now_ns) SVC_LOCKED;
+/* Is there a record, and may it be taken now? If not for the limit of records, the session rests. */
+bool svc_attend_may_take(struct svc_session *s, uint64_t now_ns) SVC_LOCKED;
 /* Those whose rest is over are attended again; when the next one's is, or 0. */
 uint64_t svc_attend_rested(struct svc_server *server, uint64_t now_ns) SVC_LOCKED;
 /* Bells rang: one read of each, and their sessions are attended. */

@@ -100,6 +100,7 @@ void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32
 	struct svc_session *s = b->session;
 
 	svc_assert_locked(s->server);
+	SAL_ASSERT(!b->device && !b->saved);
 	b->device = take_device;
 	b->lane = lane;
 	b->counted = true;
@@ -108,6 +109,13 @@ void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32
 	if (s->live_bytes > s->peak_bytes)
 		s->peak_bytes = s->live_bytes;
 	svc_memory_publish(s);
+	release_waiters(b);
+}
+
+void svc_buffer_come(struct svc_buffer *b)
+{
+	svc_assert_locked(b->session->server);
+	b->is_coming = true;
 	release_waiters(b);
 }
 

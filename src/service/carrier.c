@@ -16,8 +16,8 @@
 #define IDLE_MAX 4
 /* Errands of one session that a guest does before others get their turn. */
 #define GUEST_ERRANDS 16
-/* Sessions that the worker carries before it looks at rings again. */
-#define POSTED_MAX 16
+/* The worker carries sessions for so long before it looks at rings again. */
+#define POSTED_NS UINT64_C(200000)
 
 /* --- carrying ----------------------------------------------------------------------------------------- */
 
@@ -47,6 +47,7 @@ static void post(struct svc_server *server, struct svc_session *s)
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 {
 	svc_assert_locked(s->server);
+	SAL_ASSERT(s->state != SVC_CLOSED);
 	STAILQ_INSERT_TAIL(&s->errands, errand, link);
 	if (s->is_carried || s->is_posted)
 		return;
@@ -110,7 +111,8 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 			hand(server, s);
 			return;
 		}
-		if (as != AS_CARRIER && n++ == GUEST_ERRANDS) {
+		if ((as != AS_CARRIER && n++ == GUEST_ERRANDS) ||
+		    (as == AS_VENDOR && errand->computes)) {
 			s->is_carried = false;
 			post(server, s);
 			return;
@@ -127,11 +129,12 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 
 bool svc_carry_posted(struct svc_server *server)
 {
+	uint64_t until_ns = svc_now_ns() + POSTED_NS;
 	struct svc_session *s;
 	uint32_t n;
 
-	for (n = 0;
-	     n < POSTED_MAX && (s = TAILQ_FIRST(&server->posted)) && svc_worker_is_me(server);
+	for (n = 0; (s = TAILQ_FIRST(&server->posted)) && svc_worker_is_me(server) &&
+		    (n == 0 || svc_now_ns() < until_ns);
 	     n++) {
 		take(server, s);
 		carry(server, s, AS_WORKER);
@@ -145,7 +148,7 @@ static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
 
 	TAILQ_FOREACH(s, &server->posted, posted_link)
 		if (s->core->lane && s->core->lane->index == lane &&
-		    STAILQ_FIRST(&s->errands)->is_brief)
+		    STAILQ_FIRST(&s->errands)->is_brief && !STAILQ_FIRST(&s->errands)->computes)
 			return s;
 	return NULL;
 }
@@ -187,9 +190,24 @@ static int spawn(struct svc_server *server)
 		return SAL_OK;
 	(void)pthread_mutex_lock(&c->lock);
 	c->threads--;
+	c->lacks_thread = true;
 	(void)pthread_mutex_unlock(&c->lock);
 	sal_log_error("carrier", "no thread: %s", strerror(rc));
+	svc_watch_again(server);
 	return -SAL_RESOURCE_EXHAUSTED;
+}
+
+void svc_carriers_retry(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+	bool lacks;
+
+	(void)pthread_mutex_lock(&c->lock);
+	lacks = c->lacks_thread && c->idle == 0 && !c->stop;
+	c->lacks_thread = false;
+	(void)pthread_mutex_unlock(&c->lock);
+	if (lacks)
+		(void)spawn(server);
 }
 
 struct duty {

@@ -40,6 +40,7 @@ struct svc_errand {
 	/* Under the lock: what came of it. May free the errand. */
 	void (*settle)(struct svc_errand *errand);
 	bool is_brief; /* expected to take much less than a millisecond */
+	bool computes; /* the vendor may compute inside the call: not for a thread of the vendor */
 };
 
 STAILQ_HEAD(svc_errand_list, svc_errand);
@@ -53,6 +54,7 @@ struct svc_carriers {
 	bool role_is_free; /* under carriers->lock; somebody has to become the worker */
 	bool stop; /* under carriers->lock */
 	uint32_t threads, idle; /* under carriers->lock */
+	bool lacks_thread; /* under carriers->lock; the system had none to give */
 	_Atomic bool tidies; /* free memory goes back to the system now */
 };
 
@@ -61,6 +63,8 @@ void svc_carriers_fini(struct svc_carriers *c);
 int svc_carriers_start(struct svc_server *server, struct sal_err *err);
 /* Does what is left to do. False if a thread is still in a call after that long. */
 bool svc_carriers_stop(struct svc_server *server, uint64_t wait_ns) SVC_UNLOCKED;
+/* A thread that could not be had is asked for again. */
+void svc_carriers_retry(struct svc_server *server);
 /* Somebody has to become the worker. */
 void svc_carriers_offer_role(struct svc_server *server);
 /* Nobody refers to the session any more: destroy it. Any thread, under the lock or not. */

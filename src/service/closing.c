@@ -66,7 +66,7 @@ static bool is_busy(const struct svc_session *s)
 	TAILQ_FOREACH(x, &s->executions, link)
 		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED)
 			return true;
-	return s->is_carried || s->is_posted || s->decision.verdicts != 0;
+	return s->is_carried || s->is_posted || s->is_taken_from || s->decision.verdicts != 0;
 }
 
 void svc_session_try_end(struct svc_session *s)

@@ -9,6 +9,8 @@
 
 /* A thread of the vendor goes on with its lane that often before it leaves the rest to the worker. */
 #define ROUNDS_IN_DONE 4
+/* Decisions that are carried out while the lock is held once. */
+#define DECISIONS_MAX 64
 
 /* --- executions --------------------------------------------------------------------------------------- */
 
@@ -68,6 +70,7 @@ void svc_execution_free(struct svc_execution *x)
 	if (x->is_queue_counted)
 		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
 	svc_limit_give(s, SVC_QUEUED_BYTES, x->queued_bytes);
+	svc_attend_if_ahead(s);
 	s->queued_bytes -= x->queued_bytes;
 	free(x);
 	svc_session_unref(s);
@@ -100,7 +103,7 @@ void svc_execution_submit(struct svc_execution *x)
 		s->temp_bytes = x->iteration.needs.ephem_bytes;
 	svc_execution_move(x, SVC_QUEUED);
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
-	s->waiting_count++;
+	svc_waiting_begin(s);
 	s->queued_count++;
 	s->server->queued++;
 	svc_news_watch(s->server);
@@ -148,6 +151,13 @@ static void note(struct svc_server *server, struct svc_decision *d, enum svc_ver
 	if (d->verdicts == 0)
 		STAILQ_INSERT_TAIL(&server->decisions, d, link);
 	d->verdicts |= verdict;
+}
+
+void svc_decision_drop(struct svc_server *server, struct svc_decision *d)
+{
+	if (d->verdicts)
+		STAILQ_REMOVE(&server->decisions, d, svc_decision, link);
+	d->verdicts = 0;
 }
 
 static void note_about_execution(struct svc_server *server, struct svc_execution *x,
@@ -215,11 +225,9 @@ static void leave_queue(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
 
-	if (svc_session_is_ahead(s)) /* it may be read from again */
-		svc_attend(s);
 	x->is_queue_counted = false;
 	svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
-	s->waiting_count--;
+	svc_waiting_end(s);
 	s->queued_count--;
 	s->server->queued--;
 }
@@ -274,13 +282,13 @@ static void carry_out_for_session(struct svc_session *s, uint32_t verdicts) SVC_
 	svc_session_try_end(s);
 }
 
-/* Everything the engine decided; true if there was anything. */
+/* What the engine decided, some at a time; true if there was anything. */
 static bool carry_out(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_decision *d;
-	bool any = false;
+	uint32_t n;
 
-	while ((d = STAILQ_FIRST(&server->decisions))) {
+	for (n = 0; n < DECISIONS_MAX && (d = STAILQ_FIRST(&server->decisions)); n++) {
 		uint32_t verdicts = d->verdicts;
 		struct svc_execution *x =
 			(struct svc_execution *)((char *)d -
@@ -294,9 +302,8 @@ static bool carry_out(struct svc_server *server) SVC_LOCKED
 			start(x);
 		else
 			refuse(x);
-		any = true;
 	}
-	return any;
+	return n > 0;
 }
 
 /* --- the end ------------------------------------------------------------------------------------------ */
@@ -334,10 +341,19 @@ static void end(struct svc_execution *x)
 	TAILQ_INSERT_TAIL(&x->session->server->untold, x, untold_link);
 }
 
-/* Learn how long a program takes, for the engine's sake: this session's, and for those that come to have it. */
-static void learn(uint64_t *mean_ns, uint64_t used_ns)
+static void update_mean(uint64_t *mean_ns, uint64_t used_ns)
 {
 	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 8 + used_ns / 8 : used_ns;
+}
+
+/* Update what is known of the program, for this session and for sessions that compile it later. */
+static void learn(struct svc_execution *x, uint64_t used_ns)
+{
+	struct svc_shared_program *shared = x->program->shared;
+
+	update_mean(&x->program->mean_ns, used_ns);
+	update_mean(&shared->mean_ns, used_ns);
+	shared->is_asynchronous = x->call_ns < used_ns / 4;
 }
 
 static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCKED
@@ -349,8 +365,8 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 		svc_pause_begin(&server->worker.pause, x->end_ns);
 	server->lanes[x->lane].iterations++;
 	server->lanes[x->lane].busy_ns += used_ns;
-	learn(&x->program->mean_ns, used_ns);
-	learn(&x->program->shared->mean_ns, used_ns);
+	if (x->code == 0)
+		learn(x, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine looks at the next one's needs */
@@ -388,7 +404,7 @@ bool svc_dispatch(struct svc_server *server)
 		any |= ended != NULL;
 		for (x = ended; x; x = x->next_done)
 			end(x);
-		/* Nothing waits for the device: the client first, unless outputs are still to be read. */
+		/* No iteration is queued and no errand is posted: show completions before accounting. */
 		for (x = ended; x && server->queued == 0 && TAILQ_EMPTY(&server->posted);
 		     x = x->next_done)
 			show(x);

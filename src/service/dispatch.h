@@ -82,7 +82,8 @@ struct svc_execution {
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions until it is accounted for */
 	TAILQ_ENTRY(svc_execution) untold_link; /* in server->untold */
 	struct svc_execution *next_done; /* in server->done */
-	uint64_t start_ns, end_ns;
+	_Atomic uint64_t start_ns; /* who launches it writes, any thread reads */
+	uint64_t end_ns;
 
 	/* the launch; only who carries the session, while state is fetching or running */
 	struct svc_errand errand;
@@ -98,9 +99,12 @@ static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
 {
 	return (struct svc_execution *)((char *)it - offsetof(struct svc_execution, iteration));
 }
+/* The lane is busy with it. */
 static inline bool svc_execution_has_started(const struct svc_execution *x)
 {
-	return atomic_load_explicit(&x->state, memory_order_relaxed) >= SVC_FETCHING;
+	int state = atomic_load_explicit(&x->state, memory_order_relaxed);
+
+	return state == SVC_FETCHING || state == SVC_RUNNING;
 }
 /* Along the arrows above; any other step is a bug. */
 void svc_execution_move(struct svc_execution *x, enum svc_execution_state to);
@@ -117,6 +121,8 @@ bool svc_execution_half(struct svc_execution *x);
 /* Decisions of the engine are noted. */
 void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
 		     struct sal_iteration *it);
+/* Whom it was about is gone before it could be carried out. */
+void svc_decision_drop(struct svc_server *server, struct svc_decision *d) SVC_LOCKED;
 /* Account for what ended and carry out what was decided, as far as that needs no vendor. True if there was anything. */
 bool svc_dispatch(struct svc_server *server) SVC_LOCKED;
 /* Clients see what svc_dispatch left to be shown after the device got work. */

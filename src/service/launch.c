@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A vendor that takes longer to start a program computes inside the call: a thread of its own is for that. */
+/* A call that takes longer computes the program itself. Later runs go to a carrier. */
 #define SLOW_CALL_NS UINT64_C(1000000)
 /* A slow call adds that much to the program's slowness, a quick one takes one away. */
 #define SLOW 8u
@@ -51,7 +51,7 @@ static bool is_all_there(const struct svc_execution *x)
 	return true;
 }
 
-/* The outputs' bytes are there now, or never will be. */
+/* The promise ends: the outputs have memory, or failed. */
 static void redeem(struct svc_execution *x)
 {
 	x->session->promised_bytes -= x->iteration.grow_bytes;
@@ -68,7 +68,13 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_execution *x = execution_of(errand);
 	const struct svc_buffer *failed = find_failed(x);
+	bool is_there = is_all_there(x);
 
+	if (!is_there && errand->is_brief) { /* it was expected to be: a carrier has to fetch it */
+		errand->is_brief = false;
+		STAILQ_INSERT_HEAD(&x->session->errands, errand, link);
+		return false;
+	}
 	if (x->session->state != SVC_OPEN)
 		return refuse(x, SAL_CANCELLED, "the session has ended");
 	if (failed)
@@ -78,7 +84,7 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	x->device_outputs = calloc(x->output_count + 1, sizeof(struct sal_buffer *));
 	if (!x->device_args || !x->device_outputs)
 		return refuse(x, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
-	svc_execution_move(x, is_all_there(x) ? SVC_RUNNING : SVC_FETCHING);
+	svc_execution_move(x, is_there ? SVC_RUNNING : SVC_FETCHING);
 	return true;
 }
 
@@ -192,5 +198,6 @@ void svc_launch_init(struct svc_execution *x)
 		.settle = settle,
 		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
 			    x->program->shared->slowness < SLOW,
+		.computes = !x->program->shared->is_asynchronous,
 	};
 }

@@ -27,6 +27,8 @@ void svc_outbox_init(struct svc_outbox *box, void *ring_memory, int bell)
 void svc_outbox_close(struct svc_outbox *box)
 {
 	(void)pthread_mutex_lock(&box->lock);
+	if (box->batches > 0 && !box->closed && sal_ring_publish(&box->ring, true))
+		sal_doorbell_ring(box->bell); /* the last record is to be seen, too */
 	box->closed = true;
 	while (box->first) {
 		struct svc_letter *l = box->first;

@@ -9,7 +9,7 @@
 /* Of the last pauses in order of length: the first and the last that count. */
 #define FIRST 2
 #define LAST (SVC_PAUSES - 4)
-/* We take so long to wake; and so did it at the end of a pause that was slept through. */
+/* Waking up takes this long, also for a client whose gap the worker slept through. */
 #define WAKE_NS UINT64_C(50000)
 
 void svc_pause_init(struct svc_pause *p)

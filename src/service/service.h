@@ -94,6 +94,7 @@ struct svc_shared_program {
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
 	uint64_t mean_ns; /* of all sessions' runs; 0: none yet */
+	bool is_asynchronous; /* the vendor's call returns long before the iteration ends */
 	uint32_t slowness; /* the calls that start it take long: the vendor computes inside */
 };
 
@@ -152,6 +153,7 @@ struct svc_buffer {
 	uint64_t bytes;
 	bool counted; /* in session->live_bytes and charged_bytes */
 	bool is_beyond; /* more than the session may have: it failed for that */
+	bool is_coming; /* the errand that fills it is posted: errands posted from now on find it filled */
 	struct svc_waiter_list waiters;
 };
 
@@ -171,6 +173,8 @@ void svc_buffer_unref(struct svc_buffer *b) SVC_LOCKED;
 /* Settle it: it has device memory in that lane, or it failed. */
 void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane) SVC_LOCKED;
 void svc_buffer_fail(struct svc_buffer *b, int code, const char *text) SVC_LOCKED;
+/* The errand that fills it was posted: whoever waited for it posts its own behind. */
+void svc_buffer_come(struct svc_buffer *b) SVC_LOCKED;
 /* An iteration takes its memory over. */
 void svc_buffer_donate(struct svc_buffer *b) SVC_LOCKED;
 /* On the device, with its contents. */
@@ -180,7 +184,7 @@ static inline bool svc_buffer_is_there(const struct svc_buffer *b)
 }
 static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 {
-	return !b->device && !b->saved && b->code == 0;
+	return !b->device && !b->saved && b->code == 0 && !b->is_coming;
 }
 
 /* The errand that frees what nobody refers to any more; one of it per session, posted while there is something. */
@@ -243,7 +247,7 @@ void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const 
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
 /* Something the job's user should read. */
 void svc_outbox_news(struct svc_outbox *box, const char *text);
-/* The last there is to say: why the session ends. */
+/* Post the last record: why the session ends. */
 void svc_outbox_goodbye(struct svc_outbox *box, const char *text);
 /* Move the backlog into the ring as far as it fits. */
 void svc_outbox_flush(struct svc_outbox *box);
@@ -361,7 +365,8 @@ struct svc_session {
 	struct svc_patience patience;
 	struct svc_recollection recollection;
 	bool remembered; /* a run of this job is: what the user did not declare comes from there */
-	uint32_t waiting_count; /* executions, downloads and copies that have not started */
+	uint32_t waiting_count; /* records whose iteration was not granted or whose errand is not done */
+	bool is_taken_from; /* the worker takes one of its records, and may release the lock */
 	uint32_t queued_count; /* executions that have not been granted */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
 	uint64_t paged_bytes; /* taken from its limit of paged bytes */
@@ -458,10 +463,15 @@ int svc_worker_listen(struct svc_server *server, int bell, uint64_t session_id,
 void svc_attend(struct svc_session *s) SVC_LOCKED;
 /* The record that is parked may be tried again. */
 void svc_unpark(struct svc_session *s) SVC_LOCKED;
-/* Not any more: it is closing. */
+/* Stop reading the session's ring: the session is closing. */
 void svc_attend_end(struct svc_session *s) SVC_LOCKED;
 /* So much waits for its turn that the client is not read from: its ring fills, and it waits. */
 bool svc_session_is_ahead(const struct svc_session *s);
+/* Before less waits: the session may be read from again. */
+void svc_attend_if_ahead(struct svc_session *s) SVC_LOCKED;
+/* One more record waits for its turn or its errand; one less. */
+void svc_waiting_begin(struct svc_session *s) SVC_LOCKED;
+void svc_waiting_end(struct svc_session *s) SVC_LOCKED;
 
 /* watch.c: a watchman sees to it that a call which keeps the worker costs it its role. */
 struct svc_watch {
@@ -478,6 +488,8 @@ void svc_watch_stop(struct svc_server *server);
 /* Around a call that the worker makes itself; end takes what begin returned. */
 uint64_t svc_watch_begin(struct svc_server *server);
 void svc_watch_end(struct svc_server *server, uint64_t since_ns);
+/* Look at the carriers in a moment: they lack a thread. */
+void svc_watch_again(struct svc_server *server);
 /* The worker goes to sleep: no timer is needed. */
 void svc_watch_rest(struct svc_server *server);
 

@@ -55,6 +55,8 @@ void svc_session_destroy(struct svc_session *s)
 {
 	uint32_t i;
 
+	SAL_ASSERT(s->decision.verdicts == 0 && STAILQ_EMPTY(&s->errands) &&
+		   TAILQ_EMPTY(&s->executions) && !s->attention.is_attended);
 	for (i = 0; i < s->segment_count; i++)
 		(void)munmap(s->segments[i].base, (size_t)s->segments[i].bytes);
 	if (s->ring_memory)
@@ -175,6 +177,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 			rc = svc_worker_listen(server, s->bell, s->id, err);
 		if (rc < 0) {
 			sal_engine_close(server->engine, svc_now_ns(), s->core);
+			svc_decision_drop(server, &s->decision);
 		} else {
 			TAILQ_INSERT_TAIL(&server->sessions, s, link);
 			(void)svc_idmap_add(&server->by_id, s->id, s);
@@ -182,6 +185,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		}
 	}
 	svc_unlock(server);
+	svc_worker_wake(server); /* the engine may have decided something about others */
 	return rc;
 }
 

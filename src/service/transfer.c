@@ -121,6 +121,7 @@ static void upload_settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_session *s = u->session;
 
 	s->promised_bytes -= svc_buffer_charge(u->buffer);
+	svc_waiting_end(s);
 	if (u->code < 0)
 		svc_buffer_fail(u->buffer, u->err.code, u->err.text);
 	else
@@ -155,7 +156,9 @@ static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_up
 		memcpy(u->data, dims + m->rank, tail);
 	atomic_init(&u->refs, 1);
 	s->promised_bytes += svc_buffer_charge(b);
+	svc_waiting_begin(s);
 	svc_errand_post(s, &u->errand);
+	svc_buffer_come(b);
 	return SVC_TAKEN;
 }
 
@@ -193,7 +196,6 @@ struct download {
 	struct svc_session *session; /* owned reference */
 	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
 	uint64_t request, size;
-	bool waited; /* for its buffer's iteration */
 	void *into; /* in the arena; NULL: in the record */
 	void *bytes; /* owned; then here */
 };
@@ -227,6 +229,7 @@ static void download_settle(struct svc_errand *errand) SVC_LOCKED
 {
 	struct download *d = download_of(errand);
 
+	svc_waiting_end(d->session);
 	svc_buffer_unref(d->buffer);
 	download_unref(d);
 }
@@ -305,7 +308,6 @@ static void download_start(struct svc_waiter *w) SVC_LOCKED
 		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
 		return;
 	}
-	d->session->waiting_count -= d->waited;
 	svc_errand_post(d->session, &d->errand);
 }
 
@@ -334,8 +336,7 @@ enum svc_taken svc_take_download(struct svc_session *s, const struct sal_msg_dow
 	d->request = m->request;
 	d->size = m->size;
 	d->into = m->into.size > 0 ? svc_session_place(s, &m->into) : NULL;
-	d->waited = svc_buffer_is_pending(b);
-	s->waiting_count += d->waited;
+	svc_waiting_begin(s);
 	wait_for_start(b, &d->waiter);
 	return SVC_TAKEN;
 }
@@ -346,7 +347,6 @@ struct copy {
 	struct svc_waiter waiter;
 	struct svc_errand errand;
 	struct svc_buffer *from, *to; /* owned references */
-	bool waited;
 	struct sal_buffer *device;
 	struct sal_err err;
 };
@@ -390,6 +390,7 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_session *s = c->from->session;
 
 	s->promised_bytes -= svc_buffer_charge(c->to);
+	svc_waiting_end(s);
 	if (c->err.code)
 		svc_buffer_fail(c->to, c->err.code, c->err.text);
 	else
@@ -404,8 +405,8 @@ static void copy_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct copy *c = (struct copy *)w;
 
-	c->from->session->waiting_count -= c->waited;
 	svc_errand_post(c->from->session, &c->errand);
+	svc_buffer_come(c->to);
 }
 
 static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
@@ -421,9 +422,8 @@ static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
 					 .is_brief = from->bytes <= BRIEF_BYTES };
 	c->from = svc_buffer_ref(from);
 	c->to = svc_buffer_ref(to);
-	c->waited = svc_buffer_is_pending(from);
 	s->promised_bytes += svc_buffer_charge(to);
-	s->waiting_count += c->waited;
+	svc_waiting_begin(s);
 	wait_for_start(from, &c->waiter);
 	return SVC_TAKEN;
 }
@@ -463,7 +463,6 @@ struct await {
 	struct svc_session *session; /* owned reference */
 	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
 	uint64_t request;
-	bool waited;
 };
 
 static struct await *await_of(struct svc_errand *errand)
@@ -493,6 +492,7 @@ static void await_settle(struct svc_errand *errand) SVC_LOCKED
 {
 	struct await *a = await_of(errand);
 
+	svc_waiting_end(a->session);
 	svc_buffer_unref(a->buffer);
 	await_unref(a);
 }
@@ -523,7 +523,6 @@ static void await_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct await *a = (struct await *)w;
 
-	a->session->waiting_count -= a->waited;
 	svc_errand_post(a->session, &a->errand);
 }
 
@@ -547,8 +546,7 @@ enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await 
 	a->session = svc_session_ref(s);
 	a->buffer = svc_buffer_ref(b);
 	a->request = m->request;
-	a->waited = svc_buffer_is_pending(b);
-	s->waiting_count += a->waited;
+	svc_waiting_begin(s);
 	wait_for_start(b, &a->waiter);
 	return SVC_TAKEN;
 }

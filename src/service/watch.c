@@ -2,8 +2,8 @@
 /*
  * watch - the worker makes brief calls itself; the watchman replaces a worker whose call does not return.
  *
- * The worker notes when a call begins, and sets a timer if none runs. The watchman waits for that timer. If the call
- * of then still goes on, the thread that makes it loses the role: another one becomes the worker, and the thread goes
+ * The worker notes when a call begins, and sets a timer if none runs. The watchman waits for that timer. If the same
+ * call is still running, its thread loses the role: another thread becomes the worker, and the first one goes
  * on as the carrier of its session. A busy worker costs the watchman one look in TOO_LONG_NS, a sleeping one nothing.
  */
 #include "service/service.h"
@@ -16,6 +16,7 @@
 #include "base/log.h"
 
 #define TOO_LONG_NS UINT64_C(1500000)
+#define AGAIN_NS UINT64_C(10000000)
 
 static void set_timer(struct svc_watch *w, uint64_t at_ns)
 {
@@ -42,7 +43,7 @@ uint64_t svc_watch_begin(struct svc_server *server)
 
 void svc_watch_end(struct svc_server *server, uint64_t since_ns)
 {
-	/* Unless the watchman has taken the call for too long: the next one is another worker's. */
+	/* If the watchman took the role away, call_ns is 0 or belongs to the next worker. */
 	(void)atomic_compare_exchange_strong_explicit(&server->watch.call_ns, &since_ns, 0,
 						      memory_order_relaxed, memory_order_relaxed);
 }
@@ -91,14 +92,22 @@ static void look(struct svc_server *server)
 	}
 }
 
+void svc_watch_again(struct svc_server *server)
+{
+	atomic_store_explicit(&server->watch.is_set, true, memory_order_relaxed);
+	set_timer(&server->watch, svc_now_ns() + AGAIN_NS);
+}
+
 static void *watch(void *arg)
 {
 	struct svc_server *server = arg;
 	uint64_t expirations;
 
 	while (!atomic_load(&server->watch.stop))
-		if (read(server->watch.timer, &expirations, sizeof(expirations)) > 0)
+		if (read(server->watch.timer, &expirations, sizeof(expirations)) > 0) {
 			look(server);
+			svc_carriers_retry(server);
+		}
 	return NULL;
 }
 

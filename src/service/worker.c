@@ -34,8 +34,8 @@
 /* Of one client before others get their turn. */
 #define ROUND_RECORDS 64
 #define ROUND_BYTES (256u << 10)
-/* Dispatching and carrying before rings are looked at again. */
-#define TURNS_MAX 16
+/* Dispatching and carrying for so long before rings are looked at again. */
+#define TURNS_NS UINT64_C(200000)
 #define BELLS_AT_ONCE 16
 /* While there is no time to sleep, bells are listened to that often. */
 #define BELLS_NS UINT64_C(50000)
@@ -74,10 +74,10 @@ bool svc_worker_has_work(const struct svc_server *server)
 /* What ended is accounted for, what was decided is carried out, brief errands are done. */
 static bool take_turns(struct svc_server *server) SVC_LOCKED
 {
+	uint64_t until_ns = svc_now_ns() + TURNS_NS;
 	bool any = false, more = true;
-	uint32_t n;
 
-	for (n = 0; n < TURNS_MAX && more && svc_worker_is_me(server); n++) {
+	while (more && svc_worker_is_me(server) && (!any || svc_now_ns() < until_ns)) {
 		more = svc_dispatch(server);
 		more |= svc_carry_posted(server);
 		svc_dispatch_show(server);
@@ -99,6 +99,14 @@ static void lacks_memory(struct svc_session *s) SVC_LOCKED
 	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: salusd is out of host memory", s->id,
 		     s->name);
 	svc_session_kill(s, "salus: salusd has ended this session: it is out of host memory");
+}
+
+static void went_over(struct svc_session *s) SVC_LOCKED
+{
+	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: it goes on beyond its limit", s->id,
+		     s->name);
+	svc_session_kill(s, "salus: salusd has ended this session: it goes on asking for buffers "
+			    "beyond its limit (salusd --limit job-buffers=N)");
 }
 
 /* There is no memory for this record now: it waits, and so does all that follows it. */
@@ -123,22 +131,31 @@ static void conclude(struct svc_session *s, const struct sal_header *record,
 		misbehaved(s, "it sent a record that breaks the rules");
 	else if (taken == SVC_NO_MEMORY)
 		lacks_memory(s);
+	else if (taken == SVC_OVER)
+		went_over(s);
+}
+
+/* The intake may release the lock: the session does not end meanwhile. */
+static void take(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
+{
+	enum svc_taken taken;
+
+	s->is_taken_from = true;
+	taken = svc_intake(s, record);
+	s->is_taken_from = false;
+	if (s->state == SVC_OPEN)
+		conclude(s, record, taken);
+	else
+		svc_session_try_end(s);
 }
 
 /* Once more with the record that waits for memory. */
 static void retry(struct svc_session *s) SVC_LOCKED
 {
 	struct sal_header *record = s->parked;
-	enum svc_taken taken;
 
 	s->parked = NULL;
-	s->retry = false;
-	taken = svc_intake(s, record);
-	if (taken == SVC_TAKE_LATER) {
-		s->parked = record;
-		return;
-	}
-	conclude(s, record, taken);
+	take(s, record);
 	free(record);
 }
 
@@ -157,7 +174,7 @@ static uint32_t take_record(struct svc_server *server, struct svc_session *s) SV
 		misbehaved(s, "its ring is broken");
 		return 0;
 	}
-	conclude(s, record, svc_intake(s, record));
+	take(s, record);
 	return record->size;
 }
 
@@ -167,33 +184,48 @@ static bool may_go_on(const struct svc_server *server, const struct svc_session 
 	       !s->attention.is_resting;
 }
 
-/* One round for one session; true if it had something. What a record leads to is done before the next is taken. */
+/*
+ * Do what the record leads to, before the next is taken. A call may keep this thread for ever, so it has no
+ * reference to the session meanwhile. False: the session is gone, or is not to be read from now.
+ */
+static bool follow(struct svc_server *server, struct svc_session *s) SVC_LOCKED
+{
+	uint64_t id = s->id;
+
+	if (svc_worker_has_work(server)) {
+		(void)take_turns(server);
+		if (svc_idmap_find(&server->by_id, id) != s)
+			return false;
+	}
+	return may_go_on(server, s);
+}
+
+/* One round for one session; true if it had something. */
 static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 {
+	uint64_t now_ns = svc_now_ns(), id = s->id;
 	uint32_t records = 0, bytes = 0, size;
-	bool any = false;
+	bool any = false, goes_on;
 
 	svc_outbox_flush(&s->outbox);
 	if (svc_outbox_is_overfull(&s->outbox)) {
 		misbehaved(s, "it does not read its completions");
 		return true;
 	}
+	goes_on = may_go_on(server, s);
 	if (s->parked && s->retry) {
 		retry(s);
 		any = true;
-		(void)take_turns(server);
+		goes_on = follow(server, s);
 	}
-	while (records < ROUND_RECORDS && bytes < ROUND_BYTES && may_go_on(server, s) &&
-	       (size = take_record(server, s)) > 0) {
+	while (goes_on && records < ROUND_RECORDS && bytes < ROUND_BYTES &&
+	       svc_attend_may_take(s, now_ns) && (size = take_record(server, s)) > 0) {
 		records++;
 		bytes += size;
-		if (svc_worker_has_work(server))
-			(void)take_turns(server);
+		goes_on = follow(server, s);
 	}
-	if (records > 0) {
-		svc_attend_heard(s, records, svc_now_ns());
+	if (records > 0 && svc_idmap_find(&server->by_id, id) == s)
 		svc_memory_settle(s);
-	}
 	return any || records > 0;
 }
 
@@ -210,9 +242,7 @@ static bool drain_all(struct svc_server *server) SVC_LOCKED
 	     n++) {
 		TAILQ_REMOVE(&w->attended, s, attention.link);
 		TAILQ_INSERT_TAIL(&w->attended, s, attention.link);
-		(void)svc_session_ref(s);
 		any |= drain(server, s);
-		svc_session_unref(s);
 		if (n + 1 < count)
 			svc_lock_breathe(server);
 	}
@@ -483,7 +513,8 @@ void svc_worker_run(struct svc_server *server)
 	while (!atomic_load(&w->stop) && svc_worker_is_me(server))
 		work(server);
 	svc_unlock(server);
-	svc_worker_wake(server); /* who has lost the role may leave something to who has it */
+	svc_worker_wake(
+		server); /* a thread that lost the role may have left work for the new worker */
 }
 
 int svc_worker_open(struct svc_server *server, struct sal_err *err)
