@@ -21,13 +21,15 @@ from liar import (BUILD, PATIENCE, WELCOME, Client, Daemon, HungUp, ask, connect
                   receive, wait_until)
 
 ADD = "fake 1\noutput u8 4 = add 0 1\n"
-SILENT_MAX, TAKING_MAX, FDS_MAX = 64, 128, 4  # src/service/connections.h
+SILENT_MAX, TAKING_MAX, FDS_MAX = 48, 96, 4  # user-strangers, user-questions; src/service/connections.h
+MANY = [word for what in ("sessions", "arena") for scope in ("user", "daemon")
+        for word in ("--limit", f"{scope}-{what}=none")]
 MIB = 1 << 20
 
 
 @pytest.fixture
 def daemon(tmp_path):
-    d = Daemon(tmp_path)
+    d = Daemon(tmp_path, *MANY)
     yield d
     d.process.kill()
     d.process.wait()

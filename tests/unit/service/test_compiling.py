@@ -92,7 +92,7 @@ def test_nothing_is_left_of_sessions_that_leave(start):
             assert cold.answer(request, 10)[2] == 0
         wait_until(lambda: not busy & set(children(daemon)), 5, "the helpers to go")
     wait_until(lambda: not daemon.sessions() and len(children(daemon)) == 1, 5, "one warm helper")
-    wait_until(lambda: all(v <= before[k] for k, v in daemon.holdings().items()), 5, f"no more than {before}")
+    wait_until(lambda: daemon.is_back_at(before), 5, f"no more than {before}")
     assert programs(daemon)["abandoned"] == 20
 
 
