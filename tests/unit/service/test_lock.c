@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one lock: what aborts, and that a thread which asks for it gets it. */
+#include "unit/service/run_bed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A server that has a lock and nothing else. */
+static struct svc_server *bare_server(void)
+{
+	struct svc_server *server = calloc(1, sizeof(*server));
+
+	assert_non_null(server);
+	server->ops = &sal_device_fake;
+	svc_lock_init(&server->lock);
+	return server;
+}
+
+static void free_bare(struct svc_server *server)
+{
+	svc_lock_fini(&server->lock);
+	free(server);
+}
+
+/* In a process of its own: does it abort? */
+static bool aborts(void (*act)(struct svc_server *server))
+{
+	struct svc_server *server = bare_server();
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		(void)setrlimit(RLIMIT_CORE, &(struct rlimit){ 0 });
+		act(server);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	free_bare(server);
+	return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+}
+
+SAL_UNCHECKED static void call_vendor_locked(struct svc_server *server)
+{
+	svc_lock(server);
+	(void)svc_vendor(server);
+}
+
+static void call_vendor_unlocked(struct svc_server *server)
+{
+	svc_lock(server);
+	svc_unlock(server);
+	(void)svc_vendor(server);
+}
+
+SAL_UNCHECKED static void lock_twice(struct svc_server *server)
+{
+	svc_lock(server);
+	svc_lock(server);
+}
+
+SAL_UNCHECKED static void unlock_unlocked(struct svc_server *server)
+{
+	svc_unlock(server);
+}
+
+static void claim_lock(struct svc_server *server)
+{
+	svc_assert_locked(server);
+}
+
+SAL_UNCHECKED static void post_unlocked(struct svc_server *server)
+{
+	struct svc_session *s = calloc(1, sizeof(*s));
+	struct svc_errand errand = { 0 };
+
+	if (s) {
+		s->server = server;
+		svc_errand_post(s, &errand);
+	}
+}
+
+static void the_vendor_is_not_called_under_the_lock(void **state)
+{
+	(void)state;
+	assert_true(aborts(call_vendor_locked));
+	assert_false(aborts(call_vendor_unlocked));
+}
+
+static void misuse_aborts(void **state)
+{
+	(void)state;
+	assert_true(aborts(lock_twice));
+	assert_true(aborts(unlock_unlocked));
+	assert_true(aborts(claim_lock));
+	assert_true(aborts(post_unlocked));
+}
+
+/* --- who gets it --------------------------------------------------------------------------------------- */
+
+struct contest {
+	struct svc_server *server;
+	_Atomic bool stop;
+	_Atomic uint64_t turns;
+};
+
+/* Has the lock nearly always. */
+static void *hog(void *arg)
+{
+	struct contest *c = arg;
+
+	while (!atomic_load(&c->stop)) {
+		svc_lock(c->server);
+		(void)atomic_fetch_add(&c->turns, 1);
+		svc_unlock(c->server);
+	}
+	return NULL;
+}
+
+/* Has it always, and lets others in for a moment. */
+static void *breathe(void *arg)
+{
+	struct contest *c = arg;
+
+	svc_lock(c->server);
+	while (!atomic_load(&c->stop)) {
+		(void)atomic_fetch_add(&c->turns, 1);
+		svc_lock_breathe(c->server);
+	}
+	svc_unlock(c->server);
+	return NULL;
+}
+
+/* Ask many times: the other has few turns while we wait, for it goes second after each. */
+static void expect_turns(void *(*other)(void *))
+{
+	struct contest c = { .server = bare_server() };
+	uint64_t waited = 0, before;
+	pthread_t thread;
+	int i;
+
+	assert_int_equal(pthread_create(&thread, NULL, other, &c), 0);
+	while (atomic_load(&c.turns) < 1000)
+		bed_nap();
+	for (i = 0; i < 1000; i++) {
+		before = atomic_load(&c.turns);
+		svc_lock(c.server);
+		waited += atomic_load(&c.turns) - before;
+		svc_unlock(c.server);
+	}
+	atomic_store(&c.stop, true);
+	(void)pthread_join(thread, NULL);
+	free_bare(c.server);
+	/* A mutex alone lets the other thread go on for a whole slice of the scheduler: 100,000 turns. */
+	assert_in_range(waited, 0, 1000 * 1000);
+}
+
+static void a_thread_that_asks_gets_it(void **state)
+{
+	(void)state;
+	expect_turns(hog);
+	expect_turns(breathe);
+}
+
+static void *try(void *arg)
+{
+	struct svc_server *server = arg;
+	bool *got = calloc(1, sizeof(*got));
+
+	assert_non_null(got);
+	if (svc_trylock(server)) {
+		*got = true;
+		svc_unlock(server);
+	}
+	return got;
+}
+
+static bool another_thread_can_have_it(struct svc_server *server)
+{
+	pthread_t thread;
+	void *got = NULL;
+	bool answer;
+
+	assert_int_equal(pthread_create(&thread, NULL, try, server), 0);
+	(void)pthread_join(thread, &got);
+	assert_non_null(got);
+	answer = *(bool *)got;
+	free(got);
+	return answer;
+}
+
+static void trylock_never_waits(void **state)
+{
+	struct svc_server *server = bare_server();
+
+	(void)state;
+	svc_lock(server);
+	assert_false(another_thread_can_have_it(server));
+	svc_unlock(server);
+	assert_true(another_thread_can_have_it(server));
+	/* Who got it by trying is known to have it. */
+	assert_true(svc_trylock(server));
+	svc_assert_locked(server);
+	assert_false(another_thread_can_have_it(server));
+	svc_unlock(server);
+	free_bare(server);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_vendor_is_not_called_under_the_lock),
+		cmocka_unit_test(misuse_aborts),
+		cmocka_unit_test(a_thread_that_asks_gets_it),
+		cmocka_unit_test(trylock_never_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
