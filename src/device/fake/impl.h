@@ -21,7 +21,7 @@
 #include "device/fake/fake.h"
 
 #define FAKE_MAX_RANK 8
-#define FAKE_MAX_OUTPUTS 64
+#define FAKE_MAX_OUTPUTS 128
 #define FAKE_MAX_FAULTS 8
 #define FAKE_TEXT 96
 

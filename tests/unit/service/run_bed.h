@@ -72,6 +72,8 @@ uint64_t bed_calls(struct run_bed *bed, enum fake_call call);
 uint64_t bed_device_bytes(struct run_bed *bed);
 /* The engine's invariants hold. */
 void bed_check(struct run_bed *bed);
+/* Does that abort, in a process of its own? */
+bool bed_aborts(void (*act)(void *arg), void *arg);
 void bed_nap(void);
 uint64_t bed_deadline_ns(void);
 

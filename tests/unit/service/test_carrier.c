@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errands: their order, who does them, and that a vendor call that does not return holds up its own session alone. */
+#include "unit/service/run_bed.h"
+
+#include <stdlib.h>
+
+#define FILL "fake 1\noutput u8 64 = fill 7\n"
+
+static struct run_bed bed;
+static struct run_client a, b;
+
+/* --- errands of our own -------------------------------------------------------------------------------- */
+
+/* What errands did, in order. */
+struct diary {
+	char text[256];
+	size_t used;
+	pthread_t last;
+	_Atomic bool gate; /* errands with a gate wait for it */
+};
+
+struct entry {
+	struct svc_errand errand;
+	struct diary *diary;
+	char name;
+	bool waits, is_settled_at_once;
+};
+
+static void note(struct entry *e, char phase)
+{
+	struct diary *d = e->diary;
+
+	assert_in_range(d->used, 0, sizeof(d->text) - 3);
+	d->text[d->used++] = e->name;
+	d->text[d->used++] = phase;
+}
+
+static bool entry_begin(struct svc_errand *errand)
+{
+	struct entry *e = (struct entry *)errand;
+
+	svc_assert_locked(&bed.server);
+	note(e, '(');
+	return !e->is_settled_at_once;
+}
+
+static void entry_call(struct svc_errand *errand)
+{
+	struct entry *e = (struct entry *)errand;
+
+	svc_assert_unlocked(&bed.server);
+	while (e->waits && !atomic_load(&e->diary->gate))
+		bed_nap();
+	e->diary->last = pthread_self();
+}
+
+static void entry_settle(struct svc_errand *errand)
+{
+	struct entry *e = (struct entry *)errand;
+
+	svc_assert_locked(&bed.server);
+	note(e, ')');
+}
+
+static void init_entry(struct entry *e, struct diary *d, char name, bool is_brief)
+{
+	*e = (struct entry){ .errand = { .begin = entry_begin,
+					 .call = entry_call,
+					 .settle = entry_settle,
+					 .is_brief = is_brief },
+			     .diary = d,
+			     .name = name };
+}
+
+static void post(struct run_client *c, struct entry *e)
+{
+	svc_lock(&bed.server);
+	svc_errand_post(c->session, &e->errand);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+}
+
+static void errands_are_done_in_order(void **state)
+{
+	struct diary d = { .used = 0 };
+	struct entry e[6];
+	int i;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	for (i = 0; i < 6; i++) /* brief and long ones in turn */
+		init_entry(&e[i], &d, (char)('0' + i), i % 2 == 0);
+	e[0].waits = e[3].waits = true;
+	e[4].is_settled_at_once = true;
+	for (i = 0; i < 6; i++)
+		post(&a, &e[i]);
+	BED_WAIT(&bed, d.used == 2); /* it has begun, and nothing else goes before it ends */
+	BED_ASSERT(&bed, a.session->is_carried && !a.session->is_posted);
+	atomic_store(&d.gate, true);
+	BED_WAIT(&bed, !a.session->is_carried && STAILQ_EMPTY(&a.session->errands));
+	assert_string_equal(d.text, "0(0)1(1)2(2)3(3)4(5(5)");
+	client_close(&a);
+	bed_close(&bed);
+}
+
+/* Long errands are not the worker's. */
+static void long_errands_go_to_a_carrier(void **state)
+{
+	struct diary d = { .used = 0 };
+	struct entry e;
+	pthread_t worker;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	init_entry(&e, &d, 'x', false);
+	BED_WAIT(&bed, bed.server.worker.has_holder);
+	worker = bed.server.worker.holder;
+	post(&a, &e);
+	BED_WAIT(&bed, d.used == 4);
+	assert_false(pthread_equal(d.last, worker));
+	BED_ASSERT(&bed, pthread_equal(bed.server.worker.holder, worker));
+	client_close(&a);
+	bed_close(&bed);
+}
+
+/* A session with many brief errands does not keep the others waiting, and all of them are done. */
+static void many_errands_are_done_in_turns(void **state)
+{
+	struct diary d = { .used = 0 }, mine = { .used = 0 };
+	struct entry e[40], other;
+	int i;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	for (i = 0; i < 40; i++)
+		init_entry(&e[i], &d, (char)('0' + i), true);
+	init_entry(&other, &mine, 'y', true);
+	svc_lock(&bed.server);
+	for (i = 0; i < 40; i++)
+		svc_errand_post(a.session, &e[i].errand);
+	svc_errand_post(b.session, &other.errand);
+	/* We are the worker for a moment. */
+	bed.server.worker.holder = pthread_self();
+	bed.server.worker.has_holder = true;
+	assert_true(svc_carry_posted(&bed.server));
+	assert_int_equal(mine.used, 4); /* after the first sixteen of the other */
+	assert_int_equal(d.used, 4 * 40);
+	bed.server.worker.has_holder = false;
+	svc_unlock(&bed.server);
+	svc_carriers_offer_role(&bed.server);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
+/* --- a call that does not return ----------------------------------------------------------------------- */
+
+static void run_into_upload(struct run_client *c)
+{
+	client_upload(c, 1, 64, 1);
+}
+
+static void run_into_execute(struct run_client *c)
+{
+	client_program(c, 1, FILL);
+	(void)client_execute(c, 1, 10, 1, NULL, 0);
+}
+
+static void upload_and_wait(struct run_client *c)
+{
+	client_upload(c, 1, 64, 1);
+	BED_WAIT(&bed, c->session->live_bytes == 64);
+}
+
+static void run_into_free(struct run_client *c)
+{
+	upload_and_wait(c);
+	client_delete(c, 1);
+}
+
+static void run_into_download(struct run_client *c)
+{
+	upload_and_wait(c);
+	(void)client_download(c, 1, 64);
+}
+
+static void run_into_copy(struct run_client *c)
+{
+	upload_and_wait(c);
+	client_copy(c, 1, 2);
+}
+
+static void run_into_await(struct run_client *c)
+{
+	upload_and_wait(c);
+	(void)client_await(c, 1);
+}
+
+static void run_into_unload(struct run_client *c)
+{
+	struct sal_msg_unload m = { .header = { .size = sizeof(m), .type = SAL_MSG_UNLOAD },
+				    .id = 1 };
+
+	client_program(c, 1, FILL);
+	assert_int_equal(client_answer(c, client_execute(c, 1, 10, 1, NULL, 0)), 0);
+	client_send(c, &m, sizeof(m));
+}
+
+#define BEFORE 29
+#define AFTER 20
+
+static void work(struct run_client *c, uint64_t first, uint64_t count)
+{
+	uint64_t i;
+
+	for (i = 0; i < count; i++)
+		assert_int_equal(client_answer(c, client_execute(c, 1, first + i, 1, NULL, 0)), 0);
+}
+
+/* In lanes of their own: what one waits for is nothing to the other. */
+static void expect_no_wait(const char *plugin, void (*run_into)(struct run_client *c))
+{
+	bed_open(&bed, &(struct run_config){ .plugin = plugin, .lanes = 2 });
+	client_open(&b, &bed, "b");
+	client_program(&b, 1, FILL);
+	work(&b, 100, BEFORE);
+	client_open(&a, &bed, "a");
+	run_into(&a);
+	BED_WAIT(&bed, bed_held_up(&bed) == 1);
+	BED_ASSERT(&bed, a.session->is_carried);
+	work(&b, 200, AFTER);
+	client_expect(&b, 200, 64, 7);
+	BED_ASSERT(&bed, bed_held_up(&bed) == 1 && a.session->is_carried);
+	bed_let_go(&bed);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
+static void an_endless_call_holds_up_nobody_else(void **state)
+{
+	(void)state;
+	expect_no_wait("fake:endless:upload@1", run_into_upload);
+	expect_no_wait("fake:endless:execute@30", run_into_execute); /* the first after BEFORE */
+	expect_no_wait("fake:endless:load@2", run_into_execute); /* the other has its program */
+	expect_no_wait("fake:endless:free_buffer@1", run_into_free);
+	expect_no_wait("fake:endless:copy@1", run_into_copy);
+	expect_no_wait("fake:endless:when_ready@1", run_into_await);
+	expect_no_wait("fake:endless:unload@1", run_into_unload);
+	expect_no_wait("fake:slow:open_stream@2:2000",
+		       run_into_execute); /* its lane is not open yet */
+}
+
+/* As above, but the other must not download either. */
+static void an_endless_download_holds_up_nobody_else(void **state)
+{
+	(void)state;
+	bed_open(&bed, &(struct run_config){ .plugin = "fake:endless:download@1", .lanes = 2 });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_program(&b, 1, FILL);
+	run_into_download(&a);
+	BED_WAIT(&bed, bed_held_up(&bed) == 1);
+	work(&b, 100, BEFORE);
+	BED_ASSERT(&bed, bed_held_up(&bed) == 1 && a.session->is_carried);
+	bed_let_go(&bed);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
+/* Threads that are done are few. */
+static void idle_carriers_end(void **state)
+{
+	struct diary d[12] = { { .used = 0 } };
+	struct entry e[12];
+	struct run_client *clients = calloc(12, sizeof(*clients));
+	struct svc_carriers *c = &bed.server.carriers;
+	uint32_t threads = UINT32_MAX, idle = 0;
+	uint64_t until_ns = bed_deadline_ns();
+	int i;
+
+	(void)state;
+	assert_non_null(clients);
+	bed_open(&bed, &(struct run_config){ 0 });
+	for (i = 0; i < 12; i++) {
+		client_open(&clients[i], &bed, "c");
+		init_entry(&e[i], &d[i], 'x', false);
+		e[i].waits = true;
+		post(&clients[i], &e[i]);
+	}
+	for (i = 0; i < 12; i++) /* each has a thread of its own */
+		BED_WAIT(&bed, d[i].used == 2);
+	(void)pthread_mutex_lock(&c->lock);
+	assert_true(c->threads >= 13 && c->idle >= 1);
+	(void)pthread_mutex_unlock(&c->lock);
+	for (i = 0; i < 12; i++)
+		atomic_store(&d[i].gate, true);
+	while (threads > 6 || idle > 4) { /* the worker, and those that wait for something to do */
+		(void)pthread_mutex_lock(&c->lock);
+		threads = c->threads;
+		idle = c->idle;
+		(void)pthread_mutex_unlock(&c->lock);
+		assert_true(svc_now_ns() < until_ns);
+		bed_nap();
+	}
+	for (i = 0; i < 12; i++)
+		client_close(&clients[i]);
+	bed_close(&bed);
+	free(clients);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(errands_are_done_in_order),
+		cmocka_unit_test(long_errands_go_to_a_carrier),
+		cmocka_unit_test(many_errands_are_done_in_turns),
+		cmocka_unit_test(an_endless_call_holds_up_nobody_else),
+		cmocka_unit_test(an_endless_download_holds_up_nobody_else),
+		cmocka_unit_test(idle_carriers_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
