@@ -15,7 +15,7 @@
 #include "link/socket.h"
 #include "wire/facts.h"
 
-#define PATIENCE_NS UINT64_C(60000000000)
+#define PATIENCE_NS UINT64_C(20000000000)
 #define U8 6
 
 _Noreturn void __real__exit(int status);
