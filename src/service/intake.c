@@ -245,6 +245,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 					      ? (uint64_t)p->shared->facts->memory.output
 					      : 0))
 		return SVC_TAKE_LATER;
+	svc_memory_settle(s); /* while it was parked, the engine was not told of what was freed */
 	x = new_execution(s, m, p);
 	if (!x)
 		return SVC_NO_MEMORY;

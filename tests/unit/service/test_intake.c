@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records: which break the rules, which are refused and what a refusal leaves behind, which wait for memory. */
+#include "unit/service/run_bed.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILL "fake 1\noutput u8 64 = fill 7\n"
+#define ADD "fake 1\noutput u8 64 = add 0 1\n"
+
+static struct run_bed bed;
+static struct run_client a, b;
+
+static void open_one(const struct run_config *cfg)
+{
+	bed_open(&bed, cfg);
+	client_open(&a, &bed, "a");
+}
+
+static void close_one(void)
+{
+	client_close(&a);
+	bed_close(&bed);
+}
+
+static enum svc_taken take(const void *record)
+{
+	enum svc_taken taken;
+
+	svc_lock(&bed.server);
+	taken = svc_intake(a.session, record);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	return taken;
+}
+
+struct upload {
+	struct sal_msg_upload m;
+	int64_t dims[2];
+	unsigned char bytes[64];
+};
+
+static struct upload upload_of(uint64_t id, int64_t rows, int64_t columns, uint64_t bytes)
+{
+	struct upload u = { .m = { .header = { .type = SAL_MSG_UPLOAD },
+				   .id = id,
+				   .type = 6,
+				   .rank = 2,
+				   .size = bytes },
+			    .dims = { rows, columns } };
+
+	u.m.header.size = sal_record_size(sizeof(u.m), sizeof(u.dims) + (bytes <= 64 ? bytes : 0));
+	return u;
+}
+
+static uint64_t used(enum svc_resource what)
+{
+	uint64_t all[SVC_RESOURCES];
+
+	svc_account_usage(&a.session->account, svc_now_ns(), all);
+	return all[what];
+}
+
+/* --- the rules ----------------------------------------------------------------------------------------- */
+
+static void expect_upload(int64_t rows, int64_t columns, uint64_t bytes, enum svc_taken taken)
+{
+	struct upload u = upload_of(500, rows, columns, bytes);
+
+	assert_int_equal(take(&u), taken);
+}
+
+static void sizes_must_add_up(void **state)
+{
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	expect_upload(2, 4, 7, SVC_BROKEN);
+	expect_upload(-1, 4, 4, SVC_BROKEN);
+	expect_upload(0, -1, 0, SVC_BROKEN);
+	expect_upload(-1, 0, 0, SVC_BROKEN);
+	expect_upload(INT64_MAX, INT64_MAX, 1, SVC_BROKEN);
+	expect_upload(1LL << 62, 4, 0, SVC_BROKEN);
+	expect_upload(2, 4, 8, SVC_TAKEN);
+	expect_upload(2, 4, 8, SVC_BROKEN); /* the id is taken */
+	client_delete(&a, 500);
+	BED_WAIT(&bed, a.session->buffers.count == 0);
+	expect_upload(0, 5, 0, SVC_TAKEN); /* an empty array is an array */
+	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_LEAST);
+	close_one();
+}
+
+static void places_must_be_in_the_arena(void **state)
+{
+	struct upload u = upload_of(1, 1, 64, 64);
+	struct sal_msg_download d = { .header = { .size = sizeof(d), .type = SAL_MSG_DOWNLOAD },
+				      .id = 1,
+				      .size = 8000,
+				      .into = { .offset = SVC_SEGMENT_BYTES - 7999,
+						.size = 8000 } };
+
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	u.m.header.size = sal_record_size(sizeof(u.m), sizeof(u.dims));
+	u.m.from = (struct sal_place_in_arena){ .offset = SVC_SEGMENT_BYTES - 63, .size = 64 };
+	assert_int_equal(take(&u), SVC_BROKEN);
+	u.m.from = (struct sal_place_in_arena){ .segment = 1, .size = 64 };
+	assert_int_equal(take(&u), SVC_BROKEN);
+	u.m.from = (struct sal_place_in_arena){ .offset = UINT64_MAX - 10, .size = 64 };
+	assert_int_equal(take(&u), SVC_BROKEN);
+	u.m.from = (struct sal_place_in_arena){ .offset = SVC_SEGMENT_BYTES - 64, .size = 64 };
+	assert_int_equal(take(&u), SVC_TAKEN);
+	assert_int_equal(take(&d), SVC_BROKEN);
+	d.into.offset--;
+	assert_int_equal(take(&d), SVC_TAKEN);
+	close_one();
+}
+
+static struct sal_msg_execute execute_of(uint64_t program, uint64_t first, uint32_t outputs)
+{
+	return (struct sal_msg_execute){ .header = { .size = sizeof(struct sal_msg_execute),
+						     .type = SAL_MSG_EXECUTE },
+					 .request = ++a.requests,
+					 .program = program,
+					 .first_output = first,
+					 .output_count = outputs };
+}
+
+static void outputs_must_be_new_and_as_many_as_there_are(void **state)
+{
+	struct sal_msg_execute m;
+	struct sal_msg_copy c = { .header = { .size = sizeof(c), .type = SAL_MSG_COPY },
+				  .from = 1,
+				  .to = 1 };
+
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	client_program(&a, 1, FILL);
+	client_upload(&a, 1, 64, 1);
+	BED_WAIT(&bed, a.session->live_bytes == 64);
+	m = execute_of(1, 10, 2);
+	assert_int_equal(take(&m), SVC_BROKEN);
+	m = execute_of(1, 1, 1);
+	assert_int_equal(take(&m), SVC_BROKEN); /* the id is taken */
+	m = execute_of(1, 0, 1);
+	assert_int_equal(take(&m), SVC_BROKEN);
+	assert_int_equal(take(&c), SVC_BROKEN);
+	assert_int_equal(used(SVC_QUEUED_ITERATIONS), 0);
+	assert_int_equal(used(SVC_QUEUED_BYTES), 0);
+	assert_int_equal(used(SVC_BUFFERS), 1);
+	close_one();
+}
+
+/* Through the ring: who breaks the rules is ended. */
+static void who_breaks_the_rules_is_ended(void **state)
+{
+	struct sal_header nonsense = { .size = sizeof(nonsense), .type = 40 };
+
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	client_send(&a, &nonsense, sizeof(nonsense));
+	BED_WAIT(&bed, client_has_ended(&a));
+	close_one();
+}
+
+static void what_is_not_there_is_said_so(void **state)
+{
+	static const uint64_t args[] = { 1, 77 };
+
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	client_program(&a, 1, ADD);
+	client_upload(&a, 1, 64, 1);
+	assert_int_equal(client_answer(&a, client_execute(&a, 9, 10, 1, NULL, 0)),
+			 SAL_INVALID_ARGUMENT);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "program 9", 9));
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 2)),
+			 SAL_INVALID_ARGUMENT);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "buffer 77", 9));
+	assert_int_equal(client_answer(&a, client_await(&a, 10)), SAL_INVALID_ARGUMENT);
+	assert_int_equal(client_answer(&a, client_await(&a, 78)), SAL_INVALID_ARGUMENT);
+	assert_int_equal(client_answer(&a, client_download(&a, 78, 64)), SAL_INVALID_ARGUMENT);
+	client_copy(&a, 78, 20);
+	assert_int_equal(client_answer(&a, client_await(&a, 20)), SAL_INVALID_ARGUMENT);
+	client_delete(&a, 78);
+	client_expect(&a, 1, 64, 1);
+	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->queued_bytes == 0 &&
+			       a.session->charged_bytes == SVC_BUFFER_LEAST);
+	assert_int_equal(used(SVC_QUEUED_ITERATIONS), 0);
+	close_one();
+}
+
+/* --- limits -------------------------------------------------------------------------------------------- */
+
+static void buffers_beyond_the_limit_fail(void **state)
+{
+	static const uint64_t args[] = { 1, 1 };
+	struct run_config cfg = { 0 };
+
+	(void)state;
+	cfg.limits.most[SVC_JOB][SVC_BUFFERS] = 2;
+	open_one(&cfg);
+	client_program(&a, 1, ADD);
+	client_upload(&a, 1, 64, 1);
+	client_upload(&a, 2, 64, 1);
+	client_upload(&a, 3, 8000, 1);
+	assert_int_equal(client_answer(&a, client_await(&a, 3)), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "job-buffers", 11));
+	assert_int_equal(a.released_bytes, 8000);
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 2)),
+			 SAL_RESOURCE_EXHAUSTED);
+	client_copy(&a, 1, 20);
+	assert_int_equal(client_answer(&a, client_await(&a, 20)), SAL_RESOURCE_EXHAUSTED);
+	BED_ASSERT(&bed, a.session->beyond_count == 3);
+	assert_int_equal(used(SVC_BUFFERS), 2);
+	client_delete(&a, 3);
+	client_delete(&a, 10);
+	client_delete(&a, 20);
+	client_delete(&a, 2);
+	BED_WAIT(&bed, a.session->beyond_count == 0 && used(SVC_BUFFERS) == 1);
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 11, 1, args, 2)), 0);
+	BED_WAIT(&bed, a.session->promised_bytes == 0);
+	assert_int_equal(used(SVC_QUEUED_BYTES), 0);
+	close_one();
+}
+
+/* A client that makes more and more of them is ended, and told. */
+static void who_goes_on_beyond_the_limit_is_ended(void **state)
+{
+	struct run_config cfg = { 0 };
+	uint64_t i;
+
+	(void)state;
+	cfg.limits.most[SVC_JOB][SVC_BUFFERS] = 1;
+	open_one(&cfg);
+	for (i = 1; i <= 5000; i++)
+		client_upload(&a, i, 8, 1);
+	BED_WAIT(&bed, client_has_ended(&a));
+	close_one();
+}
+
+/* A user's queue is full: refused, and both counts are as before. */
+static void a_full_queue_is_refused(enum svc_resource what, uint64_t most)
+{
+	struct run_config cfg = { .plugin = "fake:slow:execute@1:100" };
+	uint64_t first, second;
+
+	cfg.limits.most[SVC_USER][what] = most;
+	open_one(&cfg);
+	client_program(&a, 1, FILL);
+	first = client_execute(&a, 1, 10, 1, NULL, 0);
+	(void)client_execute(&a, 1, 20, 1, NULL, 0);
+	(void)client_execute(&a, 1, 21, 1, NULL, 0);
+	second = client_execute(&a, 1, 22, 1, NULL, 0);
+	assert_int_equal(client_answer(&a, second), SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(client_answer(&a, client_await(&a, 22)), SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(client_answer(&a, first), 0);
+	BED_WAIT(&bed, TAILQ_EMPTY(&a.session->executions) && a.session->queued_bytes == 0);
+	BED_WAIT(&bed, used(SVC_QUEUED_ITERATIONS) == 0 && used(SVC_QUEUED_BYTES) == 0);
+	close_one();
+}
+
+static void queues_have_limits(void **state)
+{
+	(void)state;
+	a_full_queue_is_refused(SVC_QUEUED_ITERATIONS, 2);
+	a_full_queue_is_refused(SVC_QUEUED_BYTES, 2 * sizeof(struct svc_execution));
+}
+
+static void texts_to_compile_have_limits(void **state)
+{
+	struct sal_msg_compile m = { .header = { .size = sizeof(m), .type = SAL_MSG_COMPILE },
+				     .id = 1,
+				     .program = { .size = 100 },
+				     .format = "mlir" };
+	struct run_config cfg = { 0 };
+
+	(void)state;
+	cfg.limits.most[SVC_JOB][SVC_COMPILES] = 1;
+	cfg.limits.most[SVC_JOB][SVC_COMPILE_BYTES] = 150;
+	open_one(&cfg);
+	m.program.size = 200;
+	m.request = ++a.requests;
+	assert_int_equal(take(&m), SVC_TAKEN);
+	assert_int_equal(client_answer(&a, m.request), SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(used(SVC_COMPILES), 0);
+	m.program.size = 100;
+	m.request = ++a.requests;
+	assert_int_equal(take(&m), SVC_TAKEN); /* it waits for the main loop, which nobody runs */
+	assert_int_equal(used(SVC_COMPILES), 1);
+	assert_int_equal(used(SVC_COMPILE_BYTES), 100);
+	m.request = ++a.requests;
+	assert_int_equal(take(&m), SVC_TAKEN);
+	assert_int_equal(client_answer(&a, m.request), SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(used(SVC_COMPILES), 1);
+	m.program.offset = SVC_SEGMENT_BYTES - 50;
+	assert_int_equal(take(&m), SVC_BROKEN);
+	client_kill(&a);
+	svc_on_jobs(&bed.server.job_bell);
+	close_one();
+}
+
+/* --- memory -------------------------------------------------------------------------------------------- */
+
+/* More than there is: told, with the numbers, and its place in the arena comes back. */
+static void what_can_never_fit_is_refused(void **state)
+{
+	(void)state;
+	open_one(&(struct run_config){ .memory_bytes = 1 << 20 });
+	client_upload(&a, 1, 2 << 20, 1);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "out of memory", 13));
+	assert_int_equal(a.released_bytes, 2 << 20);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_UPLOAD), 0);
+	BED_ASSERT(&bed, a.session->charged_bytes == 0 && a.session->promised_bytes == 0);
+	client_upload(&a, 2, 700000, 1);
+	client_expect(&a, 2, 700000, 1);
+	client_copy(&a, 2, 3);
+	assert_int_equal(client_answer(&a, client_await(&a, 3)), SAL_RESOURCE_EXHAUSTED);
+	BED_WAIT(&bed, a.session->charged_bytes == 700000 && a.session->promised_bytes == 0);
+	bed_check(&bed);
+	close_one();
+}
+
+/* There is room as soon as its own buffers are freed: the record waits for that. */
+static void a_record_waits_for_own_buffers_to_go(void **state)
+{
+	uint64_t wait;
+
+	(void)state;
+	open_one(&(struct run_config){ .plugin = "fake:slow:free_buffer@1:100",
+				       .memory_bytes = 8 << 20 });
+	client_upload(&a, 1, 6 << 20, 1);
+	BED_WAIT(&bed, a.session->live_bytes == 6 << 20);
+	client_delete(&a, 1);
+	client_upload(&a, 2, 6 << 20, 2);
+	wait = client_await(&a, 2);
+	BED_WAIT(&bed, a.session->parked && a.session->freeing_bytes == 6 << 20);
+	BED_ASSERT(&bed, !svc_memory_is_settling(a.session, 0) ||
+				 svc_memory_is_settling(a.session, 6 << 20));
+	assert_int_equal(client_answer(&a, wait), 0);
+	client_expect(&a, 2, 6 << 20, 2);
+	BED_ASSERT(&bed, !a.session->parked && a.session->freeing_bytes == 0);
+	close_one();
+}
+
+/* The same for an iteration whose outputs need the room. */
+static void an_iteration_waits_for_own_buffers_to_go(void **state)
+{
+	uint64_t run;
+
+	(void)state;
+	open_one(&(struct run_config){ .plugin = "fake:slow:free_buffer@1:100",
+				       .memory_bytes = 8 << 20 });
+	client_program(&a, 1, "fake 1\noutput u8 6000000 = fill 7\n");
+	client_upload(&a, 1, 6 << 20, 1);
+	BED_WAIT(&bed, a.session->live_bytes == 6 << 20);
+	client_delete(&a, 1);
+	run = client_execute(&a, 1, 10, 1, NULL, 0);
+	BED_WAIT(&bed, a.session->parked);
+	assert_int_equal(client_answer(&a, run), 0);
+	client_expect(&a, 10, 6000000, 7);
+	bed_check(&bed);
+	close_one();
+}
+
+/* The engine admits it when another, which runs, has ended and can be paged out. */
+static void a_record_waits_until_the_engine_admits(void **state)
+{
+	uint64_t wait;
+
+	(void)state;
+	open_one(&(struct run_config){ .memory_bytes = 8 << 20 });
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, FILL "time 100000000\n");
+	client_upload(&a, 1, 6 << 20, 1);
+	BED_WAIT(&bed, a.session->live_bytes == 6 << 20);
+	(void)client_execute(&a, 1, 10, 1, NULL, 0);
+	BED_WAIT(&bed, bed.server.running == 1);
+	client_upload(&b, 1, 6 << 20, 2);
+	wait = client_await(&b, 1);
+	BED_WAIT(&bed, b.session->parked != NULL);
+	client_delete(&b, 999); /* nothing after it is read */
+	assert_int_equal(client_answer(&b, wait), 0);
+	client_expect(&b, 1, 6 << 20, 2);
+	client_expect(&a, 1, 6 << 20, 1); /* it is paged out, and still there */
+	bed_check(&bed);
+	client_close(&b);
+	close_one();
+}
+
+/* What a session frees is given back to the engine. */
+static void freed_memory_goes_back_to_the_engine(void **state)
+{
+	(void)state;
+	open_one(&(struct run_config){ .memory_bytes = 8 << 20 });
+	client_upload(&a, 1, 3 << 20, 1);
+	client_upload(&a, 2, 3 << 20, 1);
+	BED_WAIT(&bed, a.session->core->tracked_bytes >= 6 << 20);
+	client_delete(&a, 1);
+	BED_WAIT(&bed,
+		 a.session->core->tracked_bytes < 4 << 20 && a.session->live_bytes == 3 << 20);
+	client_delete(&a, 2);
+	BED_WAIT(&bed, a.session->core->tracked_bytes <= 2 * bed.server.grain_bytes);
+	assert_int_equal(bed_device_bytes(&bed), 0);
+	close_one();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sizes_must_add_up),
+		cmocka_unit_test(places_must_be_in_the_arena),
+		cmocka_unit_test(outputs_must_be_new_and_as_many_as_there_are),
+		cmocka_unit_test(who_breaks_the_rules_is_ended),
+		cmocka_unit_test(what_is_not_there_is_said_so),
+		cmocka_unit_test(buffers_beyond_the_limit_fail),
+		cmocka_unit_test(who_goes_on_beyond_the_limit_is_ended),
+		cmocka_unit_test(queues_have_limits),
+		cmocka_unit_test(texts_to_compile_have_limits),
+		cmocka_unit_test(what_can_never_fit_is_refused),
+		cmocka_unit_test(a_record_waits_for_own_buffers_to_go),
+		cmocka_unit_test(an_iteration_waits_for_own_buffers_to_go),
+		cmocka_unit_test(a_record_waits_until_the_engine_admits),
+		cmocka_unit_test(freed_memory_goes_back_to_the_engine),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
