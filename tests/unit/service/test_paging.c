@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Paging: memory that moves out and in while sessions work, and moves that fail. */
+#include "unit/service/run_bed.h"
+
+#include <stdio.h>
+
+#define BYTES 3000000u
+#define ADD "fake 1\noutput u8 3000000 = add 0 0\n"
+#define STEP "fake 1\noutput u8 3000000 = add 0 0\ndonate 0 0\n"
+#define ROOM (5u << 20) /* for one of the arrays, not for two */
+
+static struct run_bed bed;
+static struct run_client a, b;
+
+static void open_two(const char *plugin)
+{
+	bed_open(&bed, &(struct run_config){ .plugin = plugin, .memory_bytes = ROOM });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, STEP);
+	client_program(&b, 1, STEP);
+}
+
+static void close_two(void)
+{
+	client_close(&a);
+	client_close(&b);
+	bed_check(&bed);
+	bed_close(&bed);
+}
+
+/* a has its array, then b wants one: a has to go. */
+static void let_b_push_a_out(void)
+{
+	client_upload(&a, 1, BYTES, 3);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), 0);
+	client_upload(&b, 1, BYTES, 5);
+	assert_int_equal(client_answer(&b, client_await(&b, 1)), 0);
+	BED_WAIT(&bed, a.session->core->place == SAL_OUTSIDE);
+}
+
+/* One more step: every element doubles. */
+static void step(struct run_client *c, uint64_t from, uint64_t to)
+{
+	uint64_t args[] = { from };
+
+	assert_int_equal(client_answer(c, client_execute(c, 1, to, 1, args, 1)), 0);
+	bed_check(&bed);
+}
+
+static void memory_moves_out_and_in(void **state)
+{
+	(void)state;
+	open_two("fake:strict");
+	let_b_push_a_out();
+	BED_ASSERT(&bed, b.session->core->place == SAL_RESIDENT);
+	BED_ASSERT(&bed, a.session->live_bytes == BYTES); /* it still has its array */
+	client_expect(&a, 1, BYTES, 3); /* read where it lies */
+	BED_ASSERT(&bed, a.session->core->place == SAL_OUTSIDE);
+	step(&a, 1, 2);
+	BED_WAIT(&bed, b.session->core->place == SAL_OUTSIDE);
+	client_expect(&a, 2, BYTES, 6);
+	step(&b, 1, 2);
+	client_expect(&b, 2, BYTES, 10);
+	client_expect(&a, 2, BYTES, 6);
+	close_two();
+}
+
+/* It asks for exactly what it had: it comes back for that, too. */
+static void one_that_is_out_comes_back_for_what_it_had(void **state)
+{
+	(void)state;
+	open_two("fake");
+	let_b_push_a_out();
+	client_delete(&a, 1);
+	client_upload(&a, 2, BYTES, 4);
+	client_expect(&a, 2, BYTES, 4);
+	client_expect(&b, 1, BYTES, 5);
+	close_two();
+}
+
+/* A buffer is dropped while it is out. */
+static void what_is_out_can_be_dropped(void **state)
+{
+	(void)state;
+	open_two("fake");
+	let_b_push_a_out();
+	client_delete(&a, 1);
+	BED_WAIT(&bed, a.session->live_bytes == 0 && a.session->freeing_bytes == 0);
+	client_expect(&b, 1, BYTES, 5);
+	close_two();
+}
+
+/* One ends while its memory is out, the other while it is in. */
+static void a_session_ends_while_it_is_out(void **state)
+{
+	(void)state;
+	open_two("fake");
+	let_b_push_a_out();
+	client_kill(&a);
+	BED_WAIT(&bed, client_has_ended(&a));
+	client_expect(&b, 1, BYTES, 5);
+	close_two();
+}
+
+/* A save that fails: the session stays, with what it has; the other waits and is let in later. */
+static void a_failed_page_out_leaves_the_session_where_it_is(void **state)
+{
+	uint64_t wait;
+
+	(void)state;
+	open_two("fake:save@1");
+	client_upload(&a, 1, BYTES, 3);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), 0);
+	client_upload(&b, 1, BYTES, 5);
+	wait = client_await(&b, 1);
+	BED_WAIT(&bed, a.session->core->out_failures == 1);
+	BED_ASSERT(&bed, a.session->core->place == SAL_RESIDENT && b.session->parked);
+	bed_check(&bed);
+	step(&a, 1, 2); /* it works as before */
+	client_expect(&a, 2, BYTES, 6);
+	assert_int_equal(client_answer(&b, wait), 0);
+	client_expect(&b, 1, BYTES, 5);
+	client_expect(&a, 2, BYTES, 6);
+	close_two();
+}
+
+/* Of two arrays the second cannot be saved: the first comes back. */
+static void a_page_out_that_fails_halfway_is_taken_back(void **state)
+{
+	static const uint64_t args[] = { 1 };
+	uint64_t run;
+
+	(void)state;
+	open_two("fake:save@2");
+	client_program(&a, 2, "fake 1\noutput u8 64 = add 0 0\n");
+	client_upload(&a, 1, 64, 3);
+	client_upload(&a, 2, BYTES, 4);
+	assert_int_equal(client_answer(&a, client_await(&a, 2)), 0);
+	client_upload(&b, 1, BYTES, 5);
+	BED_WAIT(&bed, a.session->core->out_failures == 1);
+	BED_WAIT(&bed, svc_buffer_is_there(svc_idmap_find(&a.session->buffers, 1)) &&
+			       svc_buffer_is_there(svc_idmap_find(&a.session->buffers, 2)));
+	run = client_execute(&a, 2, 10, 1, args, 1);
+	assert_int_equal(client_answer(&a, run), 0);
+	client_expect(&a, 10, 64, 6);
+	client_expect(&a, 2, BYTES, 4);
+	client_expect(&b, 1, BYTES, 5);
+	close_two();
+}
+
+/* The way back fails: the session waits outside and is let in again later, with its contents. */
+static void a_failed_page_in_is_tried_again(void **state)
+{
+	(void)state;
+	open_two("fake:refill@1,restore@1");
+	let_b_push_a_out();
+	step(&a, 1, 2);
+	assert_true(bed_calls(&bed, FAKE_CALL_REFILL) + bed_calls(&bed, FAKE_CALL_RESTORE) >= 2);
+	client_expect(&a, 2, BYTES, 6);
+	client_expect(&b, 1, BYTES, 5);
+	close_two();
+}
+
+/* The device cannot take pages from under a buffer: the buffer is freed and made anew. */
+static void memory_that_cannot_be_emptied_is_freed(void **state)
+{
+	(void)state;
+	open_two("fake:empty@1");
+	let_b_push_a_out();
+	BED_ASSERT(&bed, !((struct svc_buffer *)svc_idmap_find(&a.session->buffers, 1))->device);
+	step(&a, 1, 2);
+	client_expect(&a, 2, BYTES, 6);
+	close_two();
+}
+
+/* Pages are not taken from under a download that goes on. */
+static void a_page_out_waits_for_reads(void **state)
+{
+	(void)state;
+	open_two("fake");
+	client_upload(&a, 1, BYTES, 3);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), 0);
+	(void)atomic_fetch_add(&a.session->reads, 1);
+	client_upload(&b, 1, BYTES, 5);
+	BED_WAIT(&bed, a.session->core->place == SAL_PAGING_OUT && a.session->is_carried &&
+			       STAILQ_EMPTY(&a.session->errands) && a.session->transit.count == 1);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_SAVE), 0);
+	(void)atomic_fetch_sub(&a.session->reads, 1);
+	client_expect(&b, 1, BYTES, 5);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_SAVE), 1);
+	client_expect(&a, 1, BYTES, 3);
+	close_two();
+}
+
+/* Both work, there is room for one, and now and then a move fails. */
+static void run_both(const char *plugin)
+{
+	unsigned char x = 3, y = 5;
+	uint64_t i;
+
+	open_two(plugin);
+	let_b_push_a_out();
+	for (i = 1; i <= 6; i++) {
+		step(&a, i, i + 1);
+		step(&b, i, i + 1);
+		x = (unsigned char)(x * 2);
+		y = (unsigned char)(y * 2);
+	}
+	client_expect(&a, 7, BYTES, x);
+	client_expect(&b, 7, BYTES, y);
+	close_two();
+}
+
+static void two_sessions_take_turns_with_the_memory(void **state)
+{
+	(void)state;
+	run_both("fake:strict");
+	run_both("fake:chained");
+	run_both("fake:save@3,refill@4");
+	run_both("fake:empty@2,restore@1,save@4");
+}
+
+/* A session that moves to another lane takes along what it uses: its arrays and its program. */
+static void arguments_follow_to_another_lane(void **state)
+{
+	static const uint64_t args[] = { 1 };
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ .lanes = 2 });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, ADD);
+	client_upload(&a, 1, BYTES, 3);
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 1)), 0);
+	svc_lock(&bed.server); /* as if it had been in the other lane before */
+	((struct svc_program *)svc_idmap_find(&a.session->programs, 1))->lane = 1;
+	svc_unlock(&bed.server);
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 11, 1, args, 1)), 0);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_LOAD), 2);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_UNLOAD), 1);
+	client_expect(&a, 11, BYTES, 6);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(memory_moves_out_and_in),
+		cmocka_unit_test(one_that_is_out_comes_back_for_what_it_had),
+		cmocka_unit_test(what_is_out_can_be_dropped),
+		cmocka_unit_test(a_session_ends_while_it_is_out),
+		cmocka_unit_test(a_failed_page_out_leaves_the_session_where_it_is),
+		cmocka_unit_test(a_page_out_that_fails_halfway_is_taken_back),
+		cmocka_unit_test(a_failed_page_in_is_tried_again),
+		cmocka_unit_test(memory_that_cannot_be_emptied_is_freed),
+		cmocka_unit_test(a_page_out_waits_for_reads),
+		cmocka_unit_test(two_sessions_take_turns_with_the_memory),
+		cmocka_unit_test(arguments_follow_to_another_lane),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
