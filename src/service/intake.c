@@ -373,7 +373,7 @@ static enum svc_taken take_unload(struct svc_session *s, const struct sal_msg_un
 	return SVC_TAKEN;
 }
 
-enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
+static enum svc_taken take(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	if (!sal_submit_is_valid(record))
 		return SVC_BROKEN;
@@ -401,4 +401,15 @@ enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record
 	default:
 		return SVC_BROKEN;
 	}
+}
+
+enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record)
+{
+	enum svc_taken taken;
+
+	s->is_taken_from = true;
+	taken = take(s, record);
+	s->is_taken_from = false;
+	svc_session_try_end(s); /* it may have been killed meanwhile */
+	return taken;
 }

@@ -409,7 +409,7 @@ enum svc_taken {
 	SVC_OVER /* over a limit, again and again */
 };
 
-/* One record of the client. */
+/* One record of the client. It may let others have the lock; a session that was killed meanwhile may be gone then. */
 enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record);
 
 /* --- the worker --------------------------------------------------------------------------------------- */

@@ -135,18 +135,20 @@ static void conclude(struct svc_session *s, const struct sal_header *record,
 		went_over(s);
 }
 
-/* The intake may release the lock: the session does not end meanwhile. */
+static bool is_there(struct svc_server *server, const struct svc_session *s, uint64_t id)
+{
+	return svc_idmap_find(&server->by_id, id) == s;
+}
+
+/* The session may be ended and gone afterwards. */
 static void take(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
-	enum svc_taken taken;
+	struct svc_server *server = s->server;
+	uint64_t id = s->id;
+	enum svc_taken taken = svc_intake(s, record);
 
-	s->is_taken_from = true;
-	taken = svc_intake(s, record);
-	s->is_taken_from = false;
-	if (s->state == SVC_OPEN)
+	if (is_there(server, s, id) && s->state == SVC_OPEN)
 		conclude(s, record, taken);
-	else
-		svc_session_try_end(s);
 }
 
 /* Once more with the record that waits for memory. */
@@ -188,16 +190,11 @@ static bool may_go_on(const struct svc_server *server, const struct svc_session 
  * Do what the record leads to, before the next is taken. A call may keep this thread for ever, so it has no
  * reference to the session meanwhile. False: the session is gone, or is not to be read from now.
  */
-static bool follow(struct svc_server *server, struct svc_session *s) SVC_LOCKED
+static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id) SVC_LOCKED
 {
-	uint64_t id = s->id;
-
-	if (svc_worker_has_work(server)) {
+	if (svc_worker_has_work(server))
 		(void)take_turns(server);
-		if (svc_idmap_find(&server->by_id, id) != s)
-			return false;
-	}
-	return may_go_on(server, s);
+	return is_there(server, s, id) && may_go_on(server, s);
 }
 
 /* One round for one session; true if it had something. */
@@ -216,15 +213,15 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 	if (s->parked && s->retry) {
 		retry(s);
 		any = true;
-		goes_on = follow(server, s);
+		goes_on = follow(server, s, id);
 	}
 	while (goes_on && records < ROUND_RECORDS && bytes < ROUND_BYTES &&
 	       svc_attend_may_take(s, now_ns) && (size = take_record(server, s)) > 0) {
 		records++;
 		bytes += size;
-		goes_on = follow(server, s);
+		goes_on = follow(server, s, id);
 	}
-	if (records > 0 && svc_idmap_find(&server->by_id, id) == s)
+	if (records > 0 && is_there(server, s, id))
 		svc_memory_settle(s);
 	return any || records > 0;
 }

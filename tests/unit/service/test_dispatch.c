@@ -367,7 +367,7 @@ static void the_worker_starts_what_is_known_to_be_brief(void **state)
 	close_one();
 }
 
-static void a_program_that_computes_inside_the_call_is_slow_to_start(void **state)
+static void a_program_that_computes_inside_the_call_slowness(void **state)
 {
 	const struct svc_program *p;
 
@@ -377,7 +377,7 @@ static void a_program_that_computes_inside_the_call_is_slow_to_start(void **stat
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, NULL, 0)), 0);
 	svc_lock(&bed.server);
 	p = svc_idmap_find(&a.session->programs, 1);
-	assert_true(p->shared->is_slow_to_start);
+	assert_true(p->shared->slowness);
 	svc_unlock(&bed.server);
 	close_one();
 }
@@ -398,7 +398,7 @@ int main(void)
 		cmocka_unit_test(decisions_are_carried_out_once),
 		cmocka_unit_test(a_refused_iteration_leaves_nothing),
 		cmocka_unit_test(the_worker_starts_what_is_known_to_be_brief),
-		cmocka_unit_test(a_program_that_computes_inside_the_call_is_slow_to_start),
+		cmocka_unit_test(a_program_that_computes_inside_the_call_slowness),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
