@@ -52,6 +52,7 @@ static int keep_program(struct svc_job *job, struct svc_shared_program *take_des
 		return sal_err_set(err, SAL_INTERNAL, "salusd: the program cannot be kept");
 	}
 	svc_recall_program(s, p->shared->image->key);
+	svc_program_load_ahead(p);
 	return SAL_OK;
 }
 
@@ -75,6 +76,7 @@ static void give_program(struct svc_job *job, struct sal_image *take_image)
 				 rc < 0 ? err.text : NULL, rc < 0 ? 0 : fact_size);
 	}
 	svc_unlock(s->server);
+	svc_worker_wake(s->server); /* for the errand */
 }
 
 static void on_compiled(void *ctx, int code, const char *message, struct sal_image *image)

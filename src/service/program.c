@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/service.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lane.h"
 #include "wire/facts.h"
 
 void svc_program_forget(struct svc_shared_program *p)
@@ -116,4 +118,57 @@ int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err)
 	if (before)
 		svc_vendor(server)->unload(before);
 	return rc;
+}
+
+/* --- loading ahead ------------------------------------------------------------------------------------ */
+
+static struct svc_program *program_of(struct svc_errand *errand)
+{
+	return (struct svc_program *)((char *)errand - offsetof(struct svc_program, ahead));
+}
+
+/*
+ * Not if the client has unloaded the program already: then the errand has the only reference. A lane where nothing
+ * has run yet is left to the first iteration: a session that runs nothing opens no lane.
+ */
+static bool is_worth_loading(const struct svc_program *p)
+{
+	const struct svc_session *s = p->session;
+	const struct sal_lane *lane = s->core->lane;
+
+	return s->state == SVC_OPEN && p->refs > 1 && !p->loaded && lane && !lane->stuck &&
+	       atomic_load(&s->server->lanes[lane->index].stream);
+}
+
+static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_program *p = program_of(errand);
+
+	if (!is_worth_loading(p)) {
+		svc_program_unref(p);
+		return false;
+	}
+	p->lane = p->session->core->lane->index;
+	return true;
+}
+
+/* A failure stays without consequence: the first run loads the program again, and reports. */
+static void ahead_call(struct svc_errand *errand)
+{
+	struct svc_program *p = program_of(errand);
+
+	(void)svc_program_load(p, p->lane, NULL);
+}
+
+static void ahead_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	svc_program_unref(program_of(errand));
+}
+
+void svc_program_load_ahead(struct svc_program *p)
+{
+	p->ahead = (struct svc_errand){ .begin = ahead_begin,
+					.call = ahead_call,
+					.settle = ahead_settle };
+	svc_errand_post(p->session, &svc_program_ref(p)->ahead);
 }

@@ -105,12 +105,12 @@ struct svc_shared_program {
  */
 struct svc_program {
 	STAILQ_ENTRY(svc_program) trash_link; /* in session->trash_programs */
-	uint32_t refs; /* the session's map, executions */
+	uint32_t refs; /* the session's map, executions, the errand that loads it */
 	struct svc_session *session; /* borrowed */
 	struct svc_shared_program *shared; /* owned reference */
-	struct sal_loaded
-		*loaded; /* owned; NULL until its first run; changed by who carries the session */
-	uint32_t lane; /* where it is loaded */
+	struct sal_loaded *loaded; /* owned; NULL: not yet; changed by who carries the session */
+	uint32_t lane; /* where it is loaded, or is about to be */
+	struct svc_errand ahead; /* loads it before its first run */
 	uint64_t mean_ns; /* learned; before its first run, what others have learned; 0: unknown */
 };
 
@@ -125,6 +125,11 @@ struct svc_program *svc_program_ref(struct svc_program *p);
 void svc_program_unref(struct svc_program *p) SVC_LOCKED;
 /* Ready to run in that lane. By who carries the session. */
 int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err) SVC_UNLOCKED;
+/*
+ * Once, for a new program: load it into the session's lane, by an errand, while the client still works on its
+ * first call.
+ */
+void svc_program_load_ahead(struct svc_program *p) SVC_LOCKED;
 /* Its copy in the device is gone: drop the rest. */
 void svc_program_destroy(struct svc_program *p) SVC_LOCKED;
 

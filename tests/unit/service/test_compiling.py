@@ -123,3 +123,31 @@ def test_the_limit_of_time(start):
         _, _, code, _, words = client.answer(send_endless(client, 1), 20)
         assert code == DEADLINE_EXCEEDED and b"300ms" in words and b"--compile-time" in words
     wait_until(lambda: programs(daemon)["over_limit"] == 1, 5, "it to be counted")
+
+
+def sum_of_two(client, program):
+    return client.download(client.run(program, [client.upload(b"\1\2"), client.upload(b"\5\6")], seconds=5), 2)
+
+
+def test_a_program_is_loaded_before_it_runs(start):
+    """The first load fails, and nobody hears of it: it came before the first iteration, which loads again."""
+    daemon = start("--plugin", "fake:load@1=14")
+    with Client(daemon.path) as client:
+        assert sum_of_two(client, client.compile(ADD.replace("4", "2"))) == b"\6\10"
+
+
+def test_an_iteration_waits_for_its_program(start):
+    daemon = start("--plugin", "fake:slow:load@1:300")
+    with Client(daemon.path) as client:
+        assert sum_of_two(client, client.compile(ADD.replace("4", "2"))) == b"\6\10"
+
+
+def test_programs_that_are_unloaded_at_once(start):
+    """Before they are loaded, while they are, or after; and one that is being loaded when its session leaves."""
+    daemon = start("--plugin", "fake:slow:load@3:20")
+    with Client(daemon.path) as client:
+        for _ in range(30):
+            client.send(unload_record(client.compile(ADD)))
+        wait_until(lambda: question(daemon, op="ps")["sessions"][0]["programs"] == 0, 5, "the programs to go")
+        client.compile(ADD)
+    wait_until(lambda: not daemon.sessions(), 5, "the session to go")
