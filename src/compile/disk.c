@@ -23,6 +23,8 @@ _Static_assert(NAME_CHARS == 2 * SAL_PROGRAM_KEY_BYTES, "two digits for each byt
 #define TEMP_PREFIX "tmp-"
 /* A file still being written is younger; an older one was left behind by a crash. */
 #define TEMP_MOST_S 3600
+/* The directory is listed again after this part of its bound: other daemons may have written there. */
+#define LISTED_PART 16
 
 struct entry {
 	char name[NAME_CHARS + 1];
@@ -235,8 +237,9 @@ static int compare_used(const void *left, const void *right)
 }
 
 /* Keeps the newcomer: clocks tick too slowly to tell it from what was written just before it. */
-static void trim(const struct sal_disk *disk, const char *newcomer)
+static void trim(struct sal_disk *disk, const char *newcomer)
 {
+	uint64_t room = disk->limit_bytes / LISTED_PART;
 	struct listing l = { 0 };
 
 	list_entries(disk, &l);
@@ -248,7 +251,23 @@ static void trim(const struct sal_disk *disk, const char *newcomer)
 		if (unlinkat(disk->dir_fd, l.at[i].name, 0) == 0 || errno == ENOENT)
 			l.bytes -= l.at[i].bytes;
 	}
+	if (l.bytes >= disk->limit_bytes)
+		room = 0;
+	else if (room > disk->limit_bytes - l.bytes)
+		room = disk->limit_bytes - l.bytes;
+	atomic_store(&disk->room_bytes, room);
 	free(l.at);
+}
+
+/* True: that many bytes more are known to be within the bound. */
+static bool take_room(struct sal_disk *disk, uint64_t bytes)
+{
+	uint64_t room = atomic_load(&disk->room_bytes);
+
+	while (room >= bytes)
+		if (atomic_compare_exchange_weak(&disk->room_bytes, &room, room - bytes))
+			return true;
+	return false;
 }
 
 /* --- write -------------------------------------------------------------------------------------- */
@@ -264,7 +283,7 @@ static bool write_file(const struct sal_disk *disk, int fd, struct sal_image *im
 	       sal_write_all(fd, mac, sizeof(mac)) && fsync(fd) == 0;
 }
 
-int sal_disk_write(const struct sal_disk *disk, struct sal_image *image)
+int sal_disk_write(struct sal_disk *disk, struct sal_image *image)
 {
 	char name[NAME_CHARS + 1];
 	char temp[sizeof(TEMP_PREFIX) + 16];
@@ -287,6 +306,7 @@ int sal_disk_write(const struct sal_disk *disk, struct sal_image *image)
 		(void)unlinkat(disk->dir_fd, temp, 0);
 		return -SAL_UNAVAILABLE;
 	}
-	trim(disk, name);
+	if (!take_room(disk, sal_seal_bytes(image)))
+		trim(disk, name);
 	return SAL_OK;
 }

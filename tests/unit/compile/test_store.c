@@ -72,7 +72,7 @@ static bool disk_has(const struct sal_disk *disk, uint8_t number)
 	return image != NULL;
 }
 
-static void disk_put(const struct sal_disk *disk, uint8_t number, size_t size)
+static void disk_put(struct sal_disk *disk, uint8_t number, size_t size)
 {
 	struct sal_image *image = make_image(number, size);
 
@@ -388,6 +388,42 @@ static void disk_clears_what_crashes_left(void **state)
 	sal_disk_close(&disk);
 }
 
+/* Listing removes what crashes left: what is still there was not listed. */
+static void disk_is_listed_now_and_then(void **state)
+{
+	const char *folder = *state;
+	struct sal_disk disk = open_disk(folder, UINT64_C(64) * SEALED(1000));
+	struct timespec old[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
+	char stale[FOLDER_PATH];
+
+	disk_put(&disk, 1, 1000);
+	folder_path(folder, "tmp-0000000000000001", stale);
+	put_file(stale, "x", 1);
+	assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
+	for (uint8_t i = 2; i <= 5; i++)
+		disk_put(&disk, i, 1000);
+	assert_int_equal(access(stale, F_OK), 0);
+	disk_put(&disk, 6, 1000);
+	assert_int_not_equal(access(stale, F_OK), 0);
+	sal_disk_close(&disk);
+}
+
+static void disks_that_share_a_folder_stay_near_its_bound(void **state)
+{
+	const char *folder = *state;
+	uint64_t limit = UINT64_C(64) * SEALED(1000);
+	struct sal_disk left = open_disk(folder, limit), right = open_disk(folder, limit);
+
+	for (uint8_t i = 1; i <= 120; i++) {
+		disk_put(&left, i, 1000);
+		disk_put(&right, (uint8_t)(i + 120), 1000);
+		assert_true(folder_bytes(folder) <= limit + limit / 8);
+	}
+	assert_true(folder_bytes(folder) >= limit - limit / 8);
+	sal_disk_close(&left);
+	sal_disk_close(&right);
+}
+
 static void disk_needs_a_directory(void **state)
 {
 	const char *folder = *state;
@@ -426,6 +462,10 @@ int main(void)
 						folder_remove),
 		cmocka_unit_test_setup_teardown(disk_clears_what_crashes_left, folder_make,
 						folder_remove),
+		cmocka_unit_test_setup_teardown(disk_is_listed_now_and_then, folder_make,
+						folder_remove),
+		cmocka_unit_test_setup_teardown(disks_that_share_a_folder_stay_near_its_bound,
+						folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(disk_needs_a_directory, folder_make, folder_remove),
 	};
 
