@@ -16,6 +16,7 @@
  *     arena.c       the client's side of the shared memory for bulk data
  *     client.c      PJRT_Client, devices, memories, topology
  *     program.c     PJRT_Executable, PJRT_LoadedExecutable
+ *     facts.c       what is known about them
  *     execute.c     running one
  *     prefetch.c    small results that a job reads each time
  *     buffer.c      PJRT_Buffer
@@ -238,6 +239,12 @@ struct PJRT_Buffer {
 };
 
 /* The immutable description, shared by the executable and loaded executable objects. */
+/* The optimised program. Does not change once it is known. */
+struct adp_optimized {
+	uint64_t size;
+	void *bytes; /* owned; NULL: too many to be kept */
+};
+
 struct adp_program {
 	_Atomic int refs;
 	struct adp_conn *conn; /* owned */
@@ -255,6 +262,7 @@ struct adp_program {
 	int64_t *minor_to_major; /* owned; of all outputs, as dims */
 	void **layouts; /* owned; made when asked for, see layouts.c */
 	struct adp_habit *habit; /* owned reference, or NULL: see prefetch.h */
+	_Atomic(struct adp_optimized *) optimized; /* owned; NULL: nobody has asked yet */
 	_Atomic bool deleted;
 };
 
@@ -337,7 +345,7 @@ ADP_FUNCTION(TopologyDescription_PlatformVersion);
 ADP_FUNCTION(TopologyDescription_GetDeviceDescriptions);
 ADP_FUNCTION(TopologyDescription_Serialize);
 ADP_FUNCTION(TopologyDescription_Attributes);
-/* program.c */
+/* program.c, facts.c */
 ADP_FUNCTION(Client_Compile);
 ADP_FUNCTION(Executable_DeserializeAndLoad);
 ADP_FUNCTION(Executable_Destroy);

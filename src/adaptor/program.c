@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * program - compiled programs. Compiling and loading wait for the daemon; what is known about a program
- * comes with the answer, so that all questions about it are answered here.
+ * comes with the answer, so that all questions about it are answered in this process (facts.c).
  */
 #include "adaptor/prefetch.h"
 
@@ -12,6 +12,8 @@
 
 /* More than any program has. */
 #define FACTS_MAX (UINT64_C(64) << 20)
+/* An optimised program up to this size is fetched at once and kept: JAX asks for each several times. */
+#define OPTIMIZED_KEPT UINT64_C(65536)
 
 /* --- asking and waiting ------------------------------------------------------------------------------- */
 
@@ -116,6 +118,13 @@ static void unload(struct adp_program *p)
 	adp_send(p->conn, false);
 }
 
+static void optimized_free(struct adp_optimized *o)
+{
+	if (o)
+		free(o->bytes);
+	free(o);
+}
+
 static void program_unref(struct adp_program *p)
 {
 	size_t i;
@@ -139,6 +148,7 @@ static void program_unref(struct adp_program *p)
 	free(p->kinds);
 	free(p->kind_sizes);
 	adp_habit_unref(p->habit);
+	optimized_free(atomic_load(&p->optimized));
 	free(p);
 }
 
@@ -147,8 +157,8 @@ static PJRT_Error *nonsense(void)
 	return adp_error(SAL_DATA_LOSS, "salus: salusd sent nonsense about a program");
 }
 
-/* Ask for something about a program: how large it is, or, if size is not 0, its bytes, to be freed. */
-static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t size,
+/* Ask for something about a program: how large it is, and its bytes, to be freed, if there is room for them. */
+static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t room,
 			 uint64_t *out_size, void **out_bytes)
 {
 	struct adp_range range = { .at = NULL };
@@ -159,7 +169,7 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 	PJRT_Error *error;
 
 	*out_size = 0;
-	if (size > 0 && adp_range_alloc(p->conn, size, &range, &err) < 0)
+	if (room > 0 && adp_range_alloc(p->conn, room, &range, &err) < 0)
 		return adp_error_from(&err);
 	q = question_create(p->conn, &request);
 	m = q ? adp_reserve(p->conn, SAL_MSG_FETCH, sizeof(*m)) : NULL;
@@ -176,17 +186,29 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t si
 		m->into = range.place;
 	adp_send(p->conn, true);
 	error = wait_for_answer(q, out_size);
-	if (!error && size > 0 && *out_size != size)
-		error = nonsense();
-	if (!error && size > 0) {
-		*out_bytes = malloc((size_t)size);
+	if (!error && *out_size > 0 && *out_size <= room) {
+		*out_bytes = malloc((size_t)*out_size);
 		if (*out_bytes && range.at)
-			memcpy(*out_bytes, range.at, (size_t)size);
+			memcpy(*out_bytes, range.at, (size_t)*out_size);
 		else
 			error = adp_out_of_memory();
 	}
 	adp_range_free(p->conn, &range);
 	return error;
+}
+
+/* The bytes of something that has this size. */
+static PJRT_Error *fetch_bytes(struct adp_program *p, enum sal_fetch what, uint64_t size,
+			       void **out_bytes)
+{
+	uint64_t told;
+	PJRT_Error *error = fetch(p, what, size, &told, out_bytes);
+
+	if (error || told == size)
+		return error;
+	free(*out_bytes);
+	*out_bytes = NULL;
+	return nonsense();
 }
 
 /* Shapes that everybody can reckon with from here on. */
@@ -264,7 +286,7 @@ static PJRT_Error *program_create(PJRT_Client *client, uint64_t id, uint64_t fac
 	if (fact_size == 0 || fact_size > FACTS_MAX)
 		error = nonsense();
 	else
-		error = fetch(p, SAL_FETCH_FACTS, fact_size, &fact_size, &p->fact_bytes);
+		error = fetch_bytes(p, SAL_FETCH_FACTS, fact_size, &p->fact_bytes);
 	if (!error &&
 	    sal_program_facts_unpack(p->fact_bytes, (size_t)fact_size, &p->facts, &err) < 0)
 		error = nonsense();
@@ -387,7 +409,7 @@ PJRT_Error *adp_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad
 	return error;
 }
 
-/* --- what is known -------------------------------------------------------------------------------------- */
+/* --- objects -------------------------------------------------------------------------------------------- */
 
 PJRT_Error *adp_Executable_Destroy(PJRT_Executable_Destroy_Args *args)
 {
@@ -436,152 +458,60 @@ PJRT_Error *adp_LoadedExecutable_IsDeleted(PJRT_LoadedExecutable_IsDeleted_Args 
 	return NULL;
 }
 
-static void keep_assignment(PJRT_DeviceAssignmentSerialized *serialized)
-{
-	(void)serialized; /* the bytes are the program's */
-}
-
-PJRT_Error *
-adp_LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignment_Args *args)
-{
-	args->serialized_bytes = args->executable->program->facts->device_assignment.at;
-	args->serialized_bytes_size = args->executable->program->facts->device_assignment.size;
-	args->serialized_device_assignment = NULL;
-	args->serialized_device_assignment_deleter = keep_assignment;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_Name(PJRT_Executable_Name_Args *args)
-{
-	args->executable_name = args->executable->program->facts->name.at;
-	args->executable_name_size = args->executable->program->facts->name.size;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_NumReplicas(PJRT_Executable_NumReplicas_Args *args)
-{
-	args->num_replicas = args->executable->program->facts->replicas;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_NumPartitions(PJRT_Executable_NumPartitions_Args *args)
-{
-	args->num_partitions = args->executable->program->facts->partitions;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_NumOutputs(PJRT_Executable_NumOutputs_Args *args)
-{
-	args->num_outputs = args->executable->program->facts->output_count;
-	return NULL;
-}
-
-PJRT_Error *
-adp_Executable_SizeOfGeneratedCodeInBytes(PJRT_Executable_SizeOfGeneratedCodeInBytes_Args *args)
-{
-	args->size_in_bytes = args->executable->program->facts->code_bytes;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_GetCostAnalysis(PJRT_Executable_GetCostAnalysis_Args *args)
-{
-	args->properties = args->executable->program->costs;
-	args->num_properties = args->executable->program->facts->costs.count;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_OutputMemoryKinds(PJRT_Executable_OutputMemoryKinds_Args *args)
-{
-	args->num_outputs = args->executable->program->facts->output_count;
-	args->memory_kinds = args->executable->program->kinds;
-	args->memory_kind_sizes = args->executable->program->kind_sizes;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_OutputElementTypes(PJRT_Executable_OutputElementTypes_Args *args)
-{
-	args->output_types = args->executable->program->types;
-	args->num_output_types = args->executable->program->facts->output_count;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_OutputDimensions(PJRT_Executable_OutputDimensions_Args *args)
-{
-	args->num_outputs = args->executable->program->facts->output_count;
-	args->dims = args->executable->program->dims;
-	args->dim_sizes = args->executable->program->ranks;
-	return NULL;
-}
-
-static PJRT_Error *give_fingerprint(const struct adp_program *p, const char **out, size_t *out_size)
-{
-	if (p->facts->fingerprint.size == 0)
-		return adp_error(SAL_UNIMPLEMENTED, "salus: the vendor gives no fingerprint");
-	*out = p->facts->fingerprint.at;
-	*out_size = p->facts->fingerprint.size;
-	return NULL;
-}
-
-PJRT_Error *adp_Executable_Fingerprint(PJRT_Executable_Fingerprint_Args *args)
-{
-	return give_fingerprint(args->executable->program, &args->executable_fingerprint,
-				&args->executable_fingerprint_size);
-}
-
-PJRT_Error *adp_LoadedExecutable_Fingerprint(PJRT_LoadedExecutable_Fingerprint_Args *args)
-{
-	return give_fingerprint(args->executable->program, &args->executable_fingerprint,
-				&args->executable_fingerprint_size);
-}
-
-PJRT_Error *adp_Executable_GetCompiledMemoryStats(PJRT_Executable_GetCompiledMemoryStats_Args *args)
-{
-	const struct sal_program_memory *m = &args->executable->program->facts->memory;
-
-	args->generated_code_size_in_bytes = m->generated_code;
-	args->argument_size_in_bytes = m->argument;
-	args->output_size_in_bytes = m->output;
-	args->alias_size_in_bytes = m->alias;
-	args->temp_size_in_bytes = m->temp;
-	if (args->struct_size <
-	    PJRT_STRUCT_SIZE(PJRT_Executable_GetCompiledMemoryStats_Args, host_temp_size_in_bytes))
-		return NULL;
-	args->host_generated_code_size_in_bytes = m->host_generated_code;
-	args->host_argument_size_in_bytes = m->host_argument;
-	args->host_output_size_in_bytes = m->host_output;
-	args->host_alias_size_in_bytes = m->host_alias;
-	args->host_temp_size_in_bytes = m->host_temp;
-	if (args->struct_size >= PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE)
-		args->peak_memory_in_bytes = m->peak;
-	return NULL;
-}
-
 /* --- what has to be fetched ------------------------------------------------------------------------------ */
+
+/* Asks the daemon once. */
+static PJRT_Error *know_optimized(struct adp_program *p, const struct adp_optimized **out)
+{
+	struct adp_optimized *o = atomic_load(&p->optimized), *known = NULL;
+	PJRT_Error *error;
+
+	*out = o;
+	if (o)
+		return NULL;
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return adp_out_of_memory();
+	error = fetch(p, SAL_FETCH_OPTIMIZED, OPTIMIZED_KEPT, &o->size, &o->bytes);
+	if (error) {
+		optimized_free(o);
+		return error;
+	}
+	if (!atomic_compare_exchange_strong(&p->optimized, &known, o)) {
+		optimized_free(o); /* another thread was faster */
+		o = known;
+	}
+	*out = o;
+	return NULL;
+}
 
 /* Two calls: the first gives the size, the second the bytes. */
 PJRT_Error *adp_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args *args)
 {
 	static const char format[] = "hlo_with_config";
-	struct adp_program *p = args->executable->program;
 	PJRT_Program *program = args->program;
-	uint64_t size;
+	const struct adp_optimized *o;
 	void *bytes = NULL;
-	PJRT_Error *error = fetch(p, SAL_FETCH_OPTIMIZED, 0, &size, NULL);
+	PJRT_Error *error = know_optimized(args->executable->program, &o);
 
 	if (error)
 		return error;
 	program->format = format;
 	program->format_size = sizeof(format) - 1;
 	if (!program->code) {
-		program->code_size = (size_t)size;
+		program->code_size = (size_t)o->size;
 		return NULL;
 	}
-	if (program->code_size < size)
+	if (program->code_size < o->size)
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has %llu bytes",
-				 (unsigned long long)size);
-	error = size ? fetch(p, SAL_FETCH_OPTIMIZED, size, &size, &bytes) : NULL;
-	if (!error && bytes)
-		memcpy(program->code, bytes, (size_t)size);
+				 (unsigned long long)o->size);
+	if (o->bytes)
+		memcpy(program->code, o->bytes, (size_t)o->size);
+	else if (o->size > 0)
+		error = fetch_bytes(args->executable->program, SAL_FETCH_OPTIMIZED, o->size,
+				    &bytes);
+	if (bytes)
+		memcpy(program->code, bytes, (size_t)o->size);
 	free(bytes);
 	return error;
 }
@@ -601,7 +531,7 @@ PJRT_Error *adp_Executable_Serialize(PJRT_Executable_Serialize_Args *args)
 	if (!error && size == 0)
 		error = adp_error(SAL_UNIMPLEMENTED, "salus: this program cannot be serialised");
 	if (!error)
-		error = fetch(p, SAL_FETCH_SEALED, size, &size, &bytes);
+		error = fetch_bytes(p, SAL_FETCH_SEALED, size, &bytes);
 	if (error) {
 		free(bytes);
 		return error;

@@ -361,9 +361,11 @@ static enum svc_taken take_fetch(struct svc_session *s, const struct sal_msg_fet
 	}
 	if (m->into.size > 0 && !svc_session_place(s, &m->into))
 		return SVC_BROKEN;
-	if (m->what == SAL_FETCH_FACTS && p->shared->image->facts.size <= GIVE_MAX)
-		return give(s, m, p->shared->image->facts);
 	job.image = p->shared->image;
+	if (m->what == SAL_FETCH_FACTS && job.image->facts.size <= GIVE_MAX)
+		return give(s, m, job.image->facts);
+	if (m->what == SAL_FETCH_OPTIMIZED && job.image->optimized.size <= GIVE_MAX)
+		return give(s, m, job.image->optimized);
 	return post_job(s, &job);
 }
 

@@ -384,6 +384,40 @@ static void the_optimised_program_can_be_had(void **state)
 	loaded_destroy(p);
 }
 
+/* More than is kept in this process. */
+static void a_large_optimised_program_can_be_had(void **state)
+{
+	struct bed *t = *state;
+	const char *text = t->subject->program(PROGRAM_ADD);
+	size_t size = 100000, used = strlen(text);
+	char *large = malloc(size), *got = malloc(size);
+	PJRT_LoadedExecutable *p = NULL;
+	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
+	ARGS(Executable_OptimizedProgram, a, .program = &program);
+
+	memset(large, '#', size);
+	memcpy(large, text, used);
+	for (size_t i = used; i < size; i += 50)
+		large[i] = '\n';
+	if (!t->subject->is_fake) /* whose optimised program is its text */
+		size = used;
+	ok(try_compile(t, large, size, &p));
+	a.executable = executable_of(p);
+	for (int i = 0; i < 2 && t->subject->is_fake; i++) {
+		program.code = NULL;
+		ok(api->PJRT_Executable_OptimizedProgram(&a));
+		assert_int_equal(program.code_size, size);
+		program.code = got;
+		memset(got, 0, size);
+		ok(api->PJRT_Executable_OptimizedProgram(&a));
+		assert_memory_equal(got, large, size);
+	}
+	executable_destroy(a.executable);
+	loaded_destroy(p);
+	free(large);
+	free(got);
+}
+
 /* --- serialised ------------------------------------------------------------------------------------------ */
 
 static char *serialize(PJRT_LoadedExecutable *p, size_t *out_size)
@@ -605,6 +639,7 @@ static int run_suite(void)
 		T(what_is_deleted_does_not_run),
 		T(what_runs_survives_its_deletion),
 		T(the_optimised_program_can_be_had),
+		T(a_large_optimised_program_can_be_had),
 		T(a_program_survives_the_round_trip),
 		T(a_tampered_blob_is_refused),
 		T(a_blob_of_another_key_is_refused),

@@ -146,6 +146,43 @@ static void a_program_is_unloaded_once(void **state)
 	scene_close(&s);
 }
 
+/* How large it is, then its bytes, as JAX asks for it. */
+static size_t optimized_program(PJRT_Executable *e)
+{
+	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
+	ARGS(Executable_OptimizedProgram, a, .executable = e, .program = &program);
+
+	ok(api->PJRT_Executable_OptimizedProgram(&a));
+	program.code = malloc(program.code_size);
+	assert_non_null(program.code);
+	ok(api->PJRT_Executable_OptimizedProgram(&a));
+	free(program.code);
+	return program.code_size;
+}
+
+static void an_optimised_program_is_fetched_once(void **state)
+{
+	PJRT_LoadedExecutable *p;
+	PJRT_Executable *e;
+	unsigned int before;
+	struct scene s;
+
+	(void)state;
+	scene_open(&s, &honest);
+	p = compile_text(&s.bed, "any");
+	e = executable_of(p);
+	before = atomic_load(&s.daemon.records);
+	assert_true(optimized_program(e) > 0);
+	assert_int_equal(atomic_load(&s.daemon.records), before + 1);
+	assert_true(optimized_program(e) > 0);
+	loaded_destroy(p);
+	executable_destroy(e);
+	loaded_destroy(
+		compile_text(&s.bed, "other")); /* unload, compile, facts: nothing else was sent */
+	assert_int_equal(atomic_load(&s.daemon.records), before + 4);
+	scene_close(&s);
+}
+
 static void without_a_layout(struct sal_program_facts *f)
 {
 	static const int64_t dims[] = { 2, 3, 4 };
@@ -243,6 +280,7 @@ static int run_suite(void)
 		cmocka_unit_test(wishes_that_make_no_sense_are_refused),
 		cmocka_unit_test(programs_leave_the_arena),
 		cmocka_unit_test(a_program_is_unloaded_once),
+		cmocka_unit_test(an_optimised_program_is_fetched_once),
 		cmocka_unit_test(an_output_without_a_layout_is_row_major),
 		cmocka_unit_test(a_daemon_that_waits_for_room_is_told),
 	};
