@@ -33,6 +33,8 @@
 #include "wire/facts.h"
 
 #define EXIT_USAGE 64
+/* A helper that has been asked for nothing for this long tidies up. */
+#define LULL_MS 200
 
 struct worker {
 	const struct sal_device_ops *ops;
@@ -174,8 +176,19 @@ static bool serve_one(struct worker *w)
 	else if (fine)
 		fine = compile_within(w, &f, bytes);
 	free(bytes);
-	sal_tidy(); /* a large program takes gigabytes to compile */
 	return fine;
+}
+
+/*
+ * A large program takes gigabytes to compile. Not after each one: to look at the heap takes a part of the time that a
+ * small program takes, and its job is about to send the next.
+ */
+static void tidy_in_a_lull(const struct worker *w)
+{
+	struct pollfd next = { .fd = w->in, .events = POLLIN };
+
+	if (poll(&next, 1, LULL_MS) == 0)
+		sal_tidy();
 }
 
 static const struct sal_device_ops *ops_for(const char *plugin)
@@ -282,6 +295,6 @@ int main(int argc, char **argv)
 	}
 	(void)open_device(&w, &err); /* before it is needed: this takes time */
 	while (serve_one(&w))
-		continue;
+		tidy_in_a_lull(&w);
 	_exit(EXIT_SUCCESS);
 }
