@@ -63,6 +63,7 @@ void svc_execution_free(struct svc_execution *x)
 	free(x->args);
 	free(x->outputs);
 	free(x->retained);
+	free(x->is_retained);
 	free(x->donated);
 	free(x->device_args);
 	free(x->device_outputs);

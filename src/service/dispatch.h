@@ -75,6 +75,7 @@ struct svc_execution {
 	uint64_t queued_bytes; /* in session->queued_bytes, and in its account */
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
 	int64_t *retained; /* owned; arguments that must not be donated */
+	bool *is_retained; /* owned; the same, by argument */
 	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
 	size_t arg_count, output_count, retained_count, donated_count;
 	STAILQ_HEAD(, svc_waiter) waiters; /* for its end */

@@ -85,16 +85,6 @@ static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_e
 	return SVC_TAKEN;
 }
 
-static bool is_retained(const struct svc_execution *x, uint32_t arg)
-{
-	size_t k;
-
-	for (k = 0; k < x->retained_count; k++)
-		if (x->retained[k] == (int64_t)arg)
-			return true;
-	return false;
-}
-
 /* Arguments that an output takes over leave the client's hands now. */
 static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 			 struct svc_execution *x) SVC_LOCKED
@@ -103,10 +93,13 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 	const struct sal_program_facts *facts = x->program->shared->facts;
 	size_t i;
 
+	for (i = 0; i < x->retained_count; i++)
+		if ((uint64_t)x->retained[i] < m->arg_count)
+			x->is_retained[x->retained[i]] = true;
 	for (i = 0; i < facts->donated_count; i++) {
 		uint32_t arg = facts->donated[i];
 
-		if (arg >= m->arg_count || is_retained(x, arg))
+		if (arg >= m->arg_count || x->is_retained[arg])
 			continue;
 		x->donated[x->donated_count++] = arg;
 		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[arg]));
@@ -154,8 +147,9 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->retained = calloc((size_t)m->keep_count + 1, sizeof(*x->retained));
 	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
+	x->is_retained = calloc((size_t)m->arg_count + 1, sizeof(*x->is_retained));
 	STAILQ_INIT(&x->waiters);
-	if (x->args && x->outputs && x->retained && x->donated)
+	if (x->args && x->outputs && x->retained && x->donated && x->is_retained)
 		return x;
 	svc_execution_free(x);
 	return NULL;

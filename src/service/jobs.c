@@ -203,10 +203,12 @@ void svc_on_jobs(uv_async_t *bell)
 		if (!job)
 			return;
 		if (is_open)
-			do_job(server, job);
-		else
-			job_free(job);
+			break;
+		job_free(job);
 	}
+	/* One in a round of the loop, for texts are long: questions are answered in between. */
+	do_job(server, job);
+	(void)uv_async_send(&server->job_bell);
 }
 
 void svc_jobs_cancel(struct svc_session *s)

@@ -15,6 +15,8 @@
 /* Downloads up to this wait for the iteration's end, and are then copied by whoever carries the session: that is
  * sooner than a thread of the vendor's would. */
 #define SMALL_DOWNLOAD 65536
+/* So many downloads of a session are left to the vendor at once; more wait for their iteration's end. */
+#define READS_MAX 64
 /* Copying up to this takes little time. */
 #define BRIEF_BYTES (UINT64_C(1) << 20)
 
@@ -304,7 +306,8 @@ static void download_start(struct svc_waiter *w) SVC_LOCKED
 	struct download *d = (struct download *)w;
 	struct svc_execution *producer = d->buffer->producer;
 
-	if (producer && d->size <= SMALL_DOWNLOAD) {
+	if (producer &&
+	    (d->size <= SMALL_DOWNLOAD || atomic_load(&d->session->reads) >= READS_MAX)) {
 		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
 		return;
 	}
@@ -522,8 +525,12 @@ static void await_call(struct svc_errand *errand)
 static void await_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct await *a = (struct await *)w;
+	struct svc_execution *producer = a->buffer->producer;
 
-	svc_errand_post(a->session, &a->errand);
+	if (producer)
+		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
+	else
+		svc_errand_post(a->session, &a->errand);
 }
 
 enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await *m)
