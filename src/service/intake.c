@@ -399,7 +399,7 @@ static enum svc_taken take(struct svc_session *s, const struct sal_header *recor
 	}
 }
 
-enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record)
+enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	enum svc_taken taken;
 
