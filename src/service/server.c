@@ -201,10 +201,10 @@ void svc_server_run(struct svc_server *server)
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 }
 
-static void close_handle(uv_handle_t *handle, void *unused)
+/* Ours, that is; those of the compile pool are closed when its helpers have ended, and the pool is freed then. */
+static void close_handle(uv_handle_t *handle, void *server)
 {
-	(void)unused;
-	if (!uv_is_closing(handle))
+	if (handle->data == server && !uv_is_closing(handle))
 		uv_close(handle, NULL);
 }
 
@@ -274,7 +274,7 @@ void svc_server_close(struct svc_server *server)
 	}
 	svc_watch_stop(server);
 	svc_worker_close(server);
-	uv_walk(&server->loop, close_handle, NULL);
+	uv_walk(&server->loop, close_handle, server);
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 	(void)uv_loop_close(&server->loop);
 	svc_recall_close(server);

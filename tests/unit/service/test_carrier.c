@@ -3,6 +3,7 @@
 #include "unit/service/run_bed.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 
@@ -128,7 +129,7 @@ static void long_errands_go_to_a_carrier(void **state)
 /* A session with many brief errands does not keep the others waiting, and all of them are done. */
 static void many_errands_are_done_in_turns(void **state)
 {
-	struct diary d = { .used = 0 }, mine = { .used = 0 };
+	struct diary d = { .used = 0 };
 	struct entry e[40], other;
 	int i;
 
@@ -137,21 +138,17 @@ static void many_errands_are_done_in_turns(void **state)
 	client_open(&a, &bed, "a");
 	client_open(&b, &bed, "b");
 	for (i = 0; i < 40; i++)
-		init_entry(&e[i], &d, (char)('0' + i), true);
-	init_entry(&other, &mine, 'y', true);
+		init_entry(&e[i], &d, 'x', true);
+	init_entry(&other, &d, 'y', true);
 	svc_lock(&bed.server);
 	for (i = 0; i < 40; i++)
 		svc_errand_post(a.session, &e[i].errand);
 	svc_errand_post(b.session, &other.errand);
-	/* We are the worker for a moment. */
-	bed.server.worker.holder = pthread_self();
-	bed.server.worker.has_holder = true;
-	assert_true(svc_carry_posted(&bed.server));
-	assert_int_equal(mine.used, 4); /* after the first sixteen of the other */
-	assert_int_equal(d.used, 4 * 40);
-	bed.server.worker.has_holder = false;
 	svc_unlock(&bed.server);
-	svc_carriers_offer_role(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 4 * 41);
+	/* The other's turn came after sixteen. */
+	assert_ptr_equal(strchr(d.text, 'y'), d.text + (size_t)4 * 16);
 	client_close(&a);
 	client_close(&b);
 	bed_close(&bed);
@@ -273,48 +270,48 @@ static void an_endless_download_holds_up_nobody_else(void **state)
 	bed_close(&bed);
 }
 
-/* Threads that are done are few. */
+struct pool {
+	uint32_t threads, idle;
+};
+
+static struct pool look_at_pool(void)
+{
+	struct svc_carriers *c = &bed.server.carriers;
+	struct pool p;
+
+	(void)pthread_mutex_lock(&c->lock);
+	p = (struct pool){ c->threads, c->idle };
+	(void)pthread_mutex_unlock(&c->lock);
+	return p;
+}
+
+#define CROWD 12
+
+/* A thread for each call that stays, and one that waits for the next; when they are done, only a few of them stay. */
 static void idle_carriers_end(void **state)
 {
-	struct diary d[12] = { { .used = 0 } };
-	struct entry e[12];
-	struct run_client *clients = calloc(12, sizeof(*clients));
-	struct svc_carriers *c = &bed.server.carriers;
-	uint32_t threads = UINT32_MAX, idle = 0;
-	uint64_t until_ns = bed_deadline_ns();
+	struct diary d[CROWD] = { { .used = 0 } };
+	struct entry e[CROWD];
+	struct run_client *clients = calloc(CROWD, sizeof(*clients));
 	int i;
 
 	(void)state;
 	assert_non_null(clients);
 	bed_open(&bed, &(struct run_config){ 0 });
-	for (i = 0; i < 12; i++) {
+	for (i = 0; i < CROWD; i++) {
 		client_open(&clients[i], &bed, "c");
 		init_entry(&e[i], &d[i], 'x', false);
 		e[i].waits = true;
 		post(&clients[i], &e[i]);
 	}
-	for (i = 0; i < 12; i++) /* each has a thread of its own */
+	for (i = 0; i < CROWD; i++)
 		BED_WAIT(&bed, d[i].used == 2);
-	while (threads < 13 || threads == UINT32_MAX ||
-	       idle < 1) { /* the last one leaves another behind */
-		(void)pthread_mutex_lock(&c->lock);
-		threads = c->threads;
-		idle = c->idle;
-		(void)pthread_mutex_unlock(&c->lock);
-		assert_true(svc_now_ns() < until_ns);
-		bed_nap();
-	}
-	for (i = 0; i < 12; i++)
+	BED_WAIT(&bed, look_at_pool().idle >= 1);
+	assert_true(look_at_pool().threads >= CROWD + 2); /* the worker is one of them */
+	for (i = 0; i < CROWD; i++)
 		atomic_store(&d[i].gate, true);
-	while (threads > 6 || idle > 4) { /* the worker, and those that wait for something to do */
-		(void)pthread_mutex_lock(&c->lock);
-		threads = c->threads;
-		idle = c->idle;
-		(void)pthread_mutex_unlock(&c->lock);
-		assert_true(svc_now_ns() < until_ns);
-		bed_nap();
-	}
-	for (i = 0; i < 12; i++)
+	BED_WAIT(&bed, look_at_pool().threads <= 6 && look_at_pool().idle <= 4);
+	for (i = 0; i < CROWD; i++)
 		client_close(&clients[i]);
 	bed_close(&bed);
 	free(clients);
