@@ -389,6 +389,32 @@ static void a_record_waits_until_the_engine_admits(void **state)
 	close_one();
 }
 
+/* A session that declares more than there is never comes to be, and nothing of it stays. */
+static void a_session_that_can_never_fit_is_refused(void **state)
+{
+	struct sal_hello hello = { .magic = SAL_WIRE_MAGIC,
+				   .major = SAL_WIRE_MAJOR,
+				   .size = sizeof(hello),
+				   .persist_bytes = UINT64_MAX,
+				   .name = "greedy" };
+	struct ucred me = { .pid = 1 };
+	struct svc_session *none;
+	struct sal_err err = { 0 };
+	int fds[4];
+
+	(void)state;
+	open_one(&(struct run_config){ 0 });
+	assert_int_equal(svc_session_create(&bed.server, &hello, &me, &none, fds, &err),
+			 -SAL_RESOURCE_EXHAUSTED);
+	assert_null(none);
+	assert_int_equal(fds[0], -1);
+	/* The worker has nothing to do with it: see that it goes on. */
+	BED_ASSERT(&bed, STAILQ_EMPTY(&bed.server.decisions));
+	client_upload(&a, 1, 64, 3);
+	client_expect(&a, 1, 64, 3);
+	close_one();
+}
+
 /* What a session frees is given back to the engine. */
 static void freed_memory_goes_back_to_the_engine(void **state)
 {
@@ -422,6 +448,7 @@ int main(void)
 		cmocka_unit_test(a_record_waits_for_own_buffers_to_go),
 		cmocka_unit_test(an_iteration_waits_for_own_buffers_to_go),
 		cmocka_unit_test(a_record_waits_until_the_engine_admits),
+		cmocka_unit_test(a_session_that_can_never_fit_is_refused),
 		cmocka_unit_test(freed_memory_goes_back_to_the_engine),
 	};
 
