@@ -78,6 +78,25 @@ static void an_endless_iteration_keeps_its_session_closing(void **state)
 	bed_close(&bed);
 }
 
+/* Granted, but its session is killed before it starts: it never does, and what was promised is taken back. */
+static void a_granted_iteration_of_the_dead_does_not_start(void **state)
+{
+	(void)state;
+	bed_open(&bed, &(struct run_config){ .plugin = "fake:slow:upload@1:100" });
+	client_open(&a, &bed, "a");
+	client_program(&a, 1, FILL);
+	client_upload(&a, 1, 64, 1);
+	(void)client_execute(&a, 1, 10, 1, NULL, 0);
+	BED_WAIT(&bed, bed_held_up(&bed) == 1 && bed.server.running == 1);
+	BED_ASSERT(&bed, atomic_load(&TAILQ_FIRST(&a.session->executions)->state) == SVC_GRANTED);
+	client_kill(&a);
+	BED_WAIT(&bed, client_has_ended(&a));
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_EXECUTE), 0);
+	BED_ASSERT(&bed, a.session->promised_bytes == 0 && bed.server.running == 0);
+	client_close(&a);
+	bed_close(&bed);
+}
+
 /* The iteration runs in the device and no call is kept: its memory is given back while it still runs. */
 static void other_memory_is_given_back_while_it_runs(void **state)
 {
@@ -248,6 +267,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_session_ends_at_once),
 		cmocka_unit_test(an_endless_iteration_keeps_its_session_closing),
+		cmocka_unit_test(a_granted_iteration_of_the_dead_does_not_start),
 		cmocka_unit_test(other_memory_is_given_back_while_it_runs),
 		cmocka_unit_test(a_session_can_end_at_any_moment),
 		cmocka_unit_test(thousands_of_buffers_are_freed),
