@@ -31,6 +31,9 @@ static void who_rings_for_nothing_rests(void **state)
 	client_upload(&a, 1, 64, 3);
 	client_expect(&a, 1, 64, 3);
 	BED_WAIT(&bed, !a.session->attention.is_resting && a.session->attention.rings <= 1);
+	/* Its bell is heard again, too. */
+	BED_WAIT(&bed, (client_delete(&b, 999), !a.session->attention.is_attended));
+	client_expect(&a, 1, 64, 3);
 	client_close(&a);
 	client_close(&b);
 	bed_close(&bed);

@@ -146,7 +146,7 @@ static void many_errands_are_done_in_turns(void **state)
 	svc_errand_post(b.session, &other.errand);
 	svc_unlock(&bed.server);
 	svc_worker_wake(&bed.server);
-	BED_WAIT(&bed, d.used == 4 * 41);
+	BED_WAIT(&bed, d.used == (size_t)4 * 41);
 	/* The other's turn came after sixteen. */
 	assert_ptr_equal(strchr(d.text, 'y'), d.text + (size_t)4 * 16);
 	client_close(&a);

@@ -164,8 +164,8 @@ static void thousands_of_buffers_are_freed(void **state)
 	client_open(&a, &bed, "a");
 	for (i = 1; i <= 3000; i++)
 		client_upload(&a, i, 64, 1);
-	BED_WAIT(&bed, a.session->live_bytes == 3000 * 64);
-	BED_ASSERT(&bed, a.session->charged_bytes == 3000 * SVC_BUFFER_LEAST);
+	BED_WAIT(&bed, a.session->live_bytes == UINT64_C(3000) * 64);
+	BED_ASSERT(&bed, a.session->charged_bytes == UINT64_C(3000) * SVC_BUFFER_LEAST);
 	client_close(&a);
 	bed_close(&bed);
 }

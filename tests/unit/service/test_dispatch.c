@@ -99,8 +99,8 @@ static void run_chain(const char *plugin)
 	assert_int_equal(client_answer(&a, last), 0);
 	client_expect(&a, 109, 64, 101);
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->freeing_bytes == 0 &&
-			       a.session->live_bytes == 3 * 64 &&
-			       a.session->charged_bytes == 3 * SVC_BUFFER_LEAST);
+			       a.session->live_bytes == UINT64_C(3) * 64 &&
+			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_LEAST);
 	BED_ASSERT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
 				 TAILQ_EMPTY(&a.session->executions));
 	bed_check(&bed);
@@ -259,7 +259,7 @@ static void many_arguments_are_donated(void **state)
 		assert_int_equal(client_answer(&a, client_await(&a, args[i])),
 				 SAL_INVALID_ARGUMENT);
 	}
-	BED_WAIT(&bed, a.session->charged_bytes == MANY * SVC_BUFFER_LEAST);
+	BED_WAIT(&bed, a.session->charged_bytes == UINT64_C(1) * MANY * SVC_BUFFER_LEAST);
 	close_one();
 }
 
