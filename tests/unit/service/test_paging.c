@@ -69,16 +69,28 @@ static void memory_moves_out_and_in(void **state)
 	close_two();
 }
 
-/* It asks for exactly what it had: it comes back for that, too. */
+#define GRAIN 2560u /* of 40 MiB */
+#define LARGE (9000u * GRAIN + 100)
+
+/* One more small array fits into what it had, in whole grains: it comes back for that, too. */
 static void one_that_is_out_comes_back_for_what_it_had(void **state)
 {
 	(void)state;
-	open_two("fake");
-	let_b_push_a_out();
-	client_delete(&a, 1);
-	client_upload(&a, 2, BYTES, 4);
-	client_expect(&a, 2, BYTES, 4);
-	client_expect(&b, 1, BYTES, 5);
+	bed_open(&bed, &(struct run_config){ .memory_bytes = 40u << 20 });
+	assert_int_equal(bed.server.grain_bytes, GRAIN);
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_upload(&a, 1, LARGE, 3);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), 0);
+	client_upload(&b, 1, LARGE, 5);
+	assert_int_equal(client_answer(&b, client_await(&b, 1)), 0);
+	BED_WAIT(&bed, a.session->core->place == SAL_OUTSIDE);
+	BED_ASSERT(&bed, svc_memory_round(&bed.server, LARGE + SVC_BUFFER_LEAST) ==
+				 a.session->core->tracked_bytes);
+	client_upload(&a, 2, 8, 4);
+	client_expect(&a, 2, 8, 4);
+	client_expect(&a, 1, LARGE, 3);
+	client_expect(&b, 1, LARGE, 5);
 	close_two();
 }
 
@@ -178,11 +190,18 @@ static void what_could_not_be_taken_back_comes_when_it_is_used(void **state)
 /* The way back fails: the session waits outside and is let in again later, with its contents. */
 static void a_failed_page_in_is_tried_again(void **state)
 {
+	static const uint64_t args[] = { 1 };
+	uint64_t run;
+
 	(void)state;
 	open_two("fake:restore@1");
 	let_b_push_a_out();
-	step(&a, 1, 2);
-	assert_true(bed_calls(&bed, FAKE_CALL_REFILL) + bed_calls(&bed, FAKE_CALL_RESTORE) >= 2);
+	run = client_execute(&a, 1, 2, 1, args, 1);
+	BED_WAIT(&bed, a.session->core->in_failures == 1);
+	BED_ASSERT(&bed, a.session->core->place == SAL_OUTSIDE && bed.server.queued == 1);
+	bed_check(&bed);
+	assert_int_equal(client_answer(&a, run), 0);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_RESTORE), 2);
 	client_expect(&a, 2, BYTES, 6);
 	client_expect(&b, 1, BYTES, 5);
 	close_two();
