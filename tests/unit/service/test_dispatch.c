@@ -233,6 +233,40 @@ static void donated_arguments_are_taken_over(void **state)
 	close_one();
 }
 
+/* The client keeps it: the output gets memory of its own. */
+static void retained_arguments_stay(void **state)
+{
+	struct {
+		struct sal_msg_execute m;
+		uint64_t args[2];
+		uint32_t keep[2]; /* the second is padding */
+	} all = { .m = { .header = { .size = sizeof(all), .type = SAL_MSG_EXECUTE },
+			 .program = 1,
+			 .first_output = 10,
+			 .output_count = 2,
+			 .arg_count = 2,
+			 .keep_count = 1 },
+		  .args = { 1, 2 },
+		  .keep = { 1 } };
+
+	(void)state;
+	open_one(NULL);
+	client_program(&a, 1,
+		       "fake 1\noutput u8 64 = copy 0\noutput u8 64 = copy 1\n"
+		       "donate 0 0\ndonate 1 1\n");
+	client_upload(&a, 1, 64, 3);
+	client_upload(&a, 2, 64, 4);
+	all.m.request = ++a.requests;
+	client_send(&a, &all, sizeof(all));
+	assert_int_equal(client_answer(&a, all.m.request), 0);
+	client_expect(&a, 2, 64, 4);
+	client_expect(&a, 10, 64, 3);
+	client_expect(&a, 11, 64, 4);
+	assert_int_equal(client_answer(&a, client_await(&a, 1)), SAL_INVALID_ARGUMENT);
+	BED_WAIT(&bed, a.session->live_bytes == UINT64_C(3) * 64);
+	close_one();
+}
+
 #define MANY 80
 
 /* More donated arguments than fit into a word of bits. */
@@ -393,6 +427,7 @@ int main(void)
 		cmocka_unit_test(a_load_that_failed_is_tried_again),
 		cmocka_unit_test(a_failed_upload_poisons_what_uses_it),
 		cmocka_unit_test(donated_arguments_are_taken_over),
+		cmocka_unit_test(retained_arguments_stay),
 		cmocka_unit_test(many_arguments_are_donated),
 		cmocka_unit_test(a_donation_to_a_failed_iteration_leaves_nothing),
 		cmocka_unit_test(decisions_are_carried_out_once),

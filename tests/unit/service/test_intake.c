@@ -328,7 +328,7 @@ static void a_record_waits_for_own_buffers_to_go(void **state)
 	uint64_t wait;
 
 	(void)state;
-	open_one(&(struct run_config){ .plugin = "fake:slow:free_buffer@1:100",
+	open_one(&(struct run_config){ .plugin = "fake:endless:free_buffer@1",
 				       .memory_bytes = 112 << 20 });
 	client_upload(&a, 1, 12 << 20, 1);
 	BED_WAIT(&bed, a.session->live_bytes == 12 << 20);
@@ -338,6 +338,7 @@ static void a_record_waits_for_own_buffers_to_go(void **state)
 	BED_WAIT(&bed, a.session->parked && a.session->freeing_bytes == 12 << 20);
 	BED_ASSERT(&bed, !svc_memory_is_settling(a.session, 0) ||
 				 svc_memory_is_settling(a.session, 12 << 20));
+	bed_let_go(&bed);
 	assert_int_equal(client_answer(&a, wait), 0);
 	client_expect(&a, 2, 12 << 20, 2);
 	BED_ASSERT(&bed, !a.session->parked && a.session->freeing_bytes == 0);
@@ -350,7 +351,7 @@ static void an_iteration_waits_for_own_buffers_to_go(void **state)
 	uint64_t run;
 
 	(void)state;
-	open_one(&(struct run_config){ .plugin = "fake:slow:free_buffer@1:100",
+	open_one(&(struct run_config){ .plugin = "fake:endless:free_buffer@1",
 				       .memory_bytes = 8 << 20 });
 	client_program(&a, 1, "fake 1\noutput u8 6000000 = fill 7\n");
 	client_upload(&a, 1, 6 << 20, 1);
@@ -358,6 +359,7 @@ static void an_iteration_waits_for_own_buffers_to_go(void **state)
 	client_delete(&a, 1);
 	run = client_execute(&a, 1, 10, 1, NULL, 0);
 	BED_WAIT(&bed, a.session->parked);
+	bed_let_go(&bed);
 	assert_int_equal(client_answer(&a, run), 0);
 	client_expect(&a, 10, 6000000, 7);
 	bed_check(&bed);
