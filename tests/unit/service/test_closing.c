@@ -2,6 +2,7 @@
 /* The end of a session: at once if nothing of it is under way, else when the last call returns. */
 #include "unit/service/run_bed.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,34 @@ static void an_endless_iteration_keeps_its_session_closing(void **state)
 	BED_ASSERT(&bed, !is_listed(&a) && bed.server.queued == 0 && bed.server.running == 0);
 	assert_int_equal(bed_calls(&bed, FAKE_CALL_EXECUTE), 1);
 	client_close(&a);
+	bed_close(&bed);
+}
+
+static uint32_t count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	uint32_t n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+static void a_session_leaves_no_descriptors(void **state)
+{
+	uint32_t before;
+	int i;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	before = count_fds();
+	for (i = 0; i < 5; i++) {
+		client_open(&a, &bed, "a");
+		client_close(&a);
+	}
+	BED_WAIT(&bed, count_fds() == before); /* a carrier destroys sessions, soon */
 	bed_close(&bed);
 }
 
@@ -267,6 +296,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_idle_session_ends_at_once),
 		cmocka_unit_test(an_endless_iteration_keeps_its_session_closing),
+		cmocka_unit_test(a_session_leaves_no_descriptors),
 		cmocka_unit_test(a_granted_iteration_of_the_dead_does_not_start),
 		cmocka_unit_test(other_memory_is_given_back_while_it_runs),
 		cmocka_unit_test(a_session_can_end_at_any_moment),
