@@ -510,8 +510,8 @@ void svc_worker_run(struct svc_server *server)
 	while (!atomic_load(&w->stop) && svc_worker_is_me(server))
 		work(server);
 	svc_unlock(server);
-	svc_worker_wake(
-		server); /* a thread that lost the role may have left work for the new worker */
+	/* A thread that lost the role may have left work for the new worker. */
+	sal_doorbell_ring(w->ring_fd);
 }
 
 int svc_worker_open(struct svc_server *server, struct sal_err *err)

@@ -101,7 +101,7 @@ static void run_chain(const char *plugin)
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->freeing_bytes == 0 &&
 			       a.session->live_bytes == UINT64_C(3) * 64 &&
 			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_LEAST);
-	BED_ASSERT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
+	BED_WAIT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
 				 TAILQ_EMPTY(&a.session->executions));
 	bed_check(&bed);
 	close_one();
