@@ -317,6 +317,7 @@ static void what_can_never_fit_is_refused(void **state)
 	client_expect(&a, 2, 700000, 1);
 	client_copy(&a, 2, 3);
 	assert_int_equal(client_answer(&a, client_await(&a, 3)), SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_COPY), 0);
 	BED_WAIT(&bed, a.session->charged_bytes == 700000 && a.session->promised_bytes == 0);
 	bed_check(&bed);
 	close_one();
