@@ -27,8 +27,8 @@ input()
 """
 
 
-def rss_bytes(pid):
-    return int(re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]) << 10
+def rss_bytes(pid, field="VmRSS"):
+    return int(re.search(rf"^{field}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text(), re.M)[1]) << 10
 
 
 def test_slow_programs_end_with_their_job(served, wait):
@@ -98,3 +98,11 @@ def test_a_program_that_takes_too_long(served):
 def test_a_program_that_takes_too_much_memory(served):
     daemon, client = served("--cache", "none", "--compile-memory", "160MiB")
     assert re.search(r"caught RESOURCE_EXHAUSTED: .* more than 160MiB of memory .*--compile-memory", refused(client))
+
+
+def test_memory_of_a_compilation_goes_back(served, wait):
+    """The helper stays, and has nothing to do."""
+    daemon, client = served("--cache", "none")
+    client.start(SLOW.replace("3000", "60") + "slow(1).compile()").succeed(120)
+    (helper,) = daemon.helpers()
+    wait(lambda: rss_bytes(helper) < rss_bytes(helper, "VmHWM") - (32 << 20), 20, "the memory to go back")
