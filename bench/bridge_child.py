@@ -25,23 +25,14 @@ def seconds():
 
 
 @functools.cache
-def training(batch, width):
-    """A step of a perceptron with Adam, its arguments donated, as training loops are written."""
+def training(model, size):
+    """A step of a model with Adam, its arguments donated, as training loops are written."""
     import jax
-    import jax.numpy as jnp
     import optax
+    from bridge_models import MODELS
 
-    keys = jax.random.split(jax.random.key(0), 3)
-    params = {f"w{i}": jax.random.normal(k, (width, width)) * width**-0.5 for i, k in enumerate(keys)}
-    params |= {f"b{i}": jnp.zeros(width) for i in range(3)}
+    params, loss_of = MODELS[model](size)
     optimiser = optax.adam(1e-3)
-    x = jax.random.normal(jax.random.key(1), (batch, width))
-
-    def loss_of(p):
-        y = x_in = x
-        for i in range(3):
-            y = jnp.tanh(y @ p[f"w{i}"] + p[f"b{i}"])
-        return jnp.mean((y - x_in) ** 2)
 
     @functools.partial(jax.jit, donate_argnums=(0, 1))
     def step(p, state):
@@ -52,9 +43,9 @@ def training(batch, width):
     return {"step": step, "p": params, "state": optimiser.init(params)}
 
 
-def train(batch, width, steps, synchronous):
+def train(model, size, steps, synchronous):
     """Seconds per step."""
-    t = training(batch, width)
+    t = training(model, size)
     step, p, state = t["step"], t["p"], t["state"]
     start = seconds()
     for _ in range(steps):
@@ -187,6 +178,31 @@ def call_wide(args, outputs, calls, synchronous):
     return (seconds() - start) / calls
 
 
+# --- programs that nobody has compiled before ---
+
+
+def cold_program(number):
+    """Distinct from all others by its constant, and by its operations and shape from its neighbours."""
+    import jax
+    import jax.numpy as jnp
+
+    kinds = (lambda x: x + 1, jnp.tanh, lambda x: x @ x.T, lambda x: jnp.cumsum(x, axis=0), jax.nn.softmax)
+
+    def f(x):
+        return (kinds[number % 5](x * (1.5 + number)) - x[0, 0]).sum()
+
+    return jax.jit(f), np.ones((2 + number % 7, 4), np.float32)
+
+
+def cold(first, count):
+    """Seconds per program, each traced, compiled, run once and its result read."""
+    programs = [cold_program(number) for number in range(first, first + count)]
+    start = seconds()
+    for f, x in programs:
+        float(f(x))
+    return (seconds() - start) / count
+
+
 # --- the start of a job ---
 
 
@@ -237,7 +253,7 @@ def pid():
     return os.getpid()
 
 
-ACTIONS = {f.__name__: f for f in (train, chain, one_by_one, one_by_one_for, upload, download, call_wide, pid)}
+ACTIONS = {f.__name__: f for f in (train, chain, one_by_one, one_by_one_for, upload, download, call_wide, cold, pid)}
 
 
 def serve():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that measure have in common: who uses the machine and how much of it, batches for steps of a
+"""What the programs that measure have in common: who uses the machine and how much of it, sizes for steps of a
 length, numbers as text. Not to be run by hand."""
 
 import contextlib
@@ -24,10 +24,12 @@ def quartiles(values):
     return values[len(values) // 4], values[-1 - len(values) // 4]
 
 
-def batch_for(step, seconds):
-    """The batch whose step takes that long, if step(batch) tells how long one takes: close to linear in the batch."""
-    small, large = step(32), step(512)
-    return max(8, int(32 + (seconds - small) * 480 / (large - small)) // 8 * 8)
+def size_for(step, seconds, small=32, large=512, grain=8):
+    """The size whose step takes that long, if step(size) tells how long one takes: close to linear in the size. Two
+    sizes give the line."""
+    at_small, at_large = step(small), step(large)
+    size = small + (seconds - at_small) * (large - small) / (at_large - at_small)
+    return max(grain, int(size) // grain * grain)
 
 
 def show_time(seconds):

@@ -5,7 +5,7 @@ import contextlib
 import math
 import time
 
-from machine import batch_for, exact_cpu_ns, median, show_time
+from machine import exact_cpu_ns, median, show_time, size_for
 from sharing_stage import Accounts, Lost
 
 MIB = 1 << 20
@@ -239,20 +239,20 @@ def row_serve(stage, report, options):
 
 def row_alone(stage, report, options):
     report.head("g", "One job alone through Salus with two idle sessions beside it, against in-process: steps of 5 ms")
-    width, rounds, span = 256, options.pick(3, 9), options.pick(0.3, 1.0)
+    rounds, span = options.pick(3, 9), options.pick(0.3, 1.0)
     with stage.daemon() as daemon, contextlib.closing(stage.inproc_job("inproc")) as inproc:
         for job in daemon.start_jobs("idle1", "idle2"):
             job.ask("load", 0, 1, 0)
         salus = daemon.start_job("job")
-        batch = batch_for(lambda batch: min(inproc.ask("train", batch, width, 30, False) for _ in range(4)), 5e-3)
+        batch = size_for(lambda b: min(inproc.ask("train", "perceptron", b, 30, False) for _ in range(4)), 5e-3)
         steps = int(span / 5e-3)
         for synchronous in (False, True):
             for job in (inproc, salus):
-                job.ask("train", batch, width, 5, synchronous)
+                job.ask("train", "perceptron", batch, 5, synchronous)
             ratios = []
             for number in range(rounds):
                 order = (inproc, salus) if number % 2 == 0 else (salus, inproc)
-                took = {job: job.ask("train", batch, width, steps, synchronous) for job in order}
+                took = {job: job.ask("train", "perceptron", batch, steps, synchronous) for job in order}
                 ratios.append(took[salus] / took[inproc])
             kind = "synchronous" if synchronous else "asynchronous"
             report.add(f"step of {show_time(took[inproc])}, {kind}", f"{median(ratios):.3f}", "<= 1.02",
