@@ -219,16 +219,22 @@ int svc_worker_listen(struct svc_server *server, int bell, uint64_t session_id, 
 
 /* --- asleep and awake --------------------------------------------------------------------------------- */
 
+/* Nothing came for a while, or nothing may be read: whatever ends that wait calls for attention. */
+static bool is_quiet(struct svc_session *s, uint64_t now_ns)
+{
+	if (!svc_attend_is_read(s))
+		return true;
+	return !s->parked && now_ns - s->attention.heard_ns > ATTEND_NS &&
+	       sal_ring_sleep(&s->submit);
+}
+
 void svc_attend_forget_quiet(struct svc_server *server, uint64_t now_ns)
 {
 	struct svc_session *s, *next;
 
 	for (s = TAILQ_FIRST(&server->worker.attended); s; s = next) {
 		next = TAILQ_NEXT(s, attention.link);
-		if (!svc_attend_is_read(s))
-			unattend(s); /* whatever ends its wait calls for attention */
-		else if (!s->parked && now_ns - s->attention.heard_ns > ATTEND_NS &&
-			 sal_ring_sleep(&s->submit))
+		if (is_quiet(s, now_ns))
 			unattend(s);
 	}
 }
