@@ -103,7 +103,8 @@ static void lacks_memory(struct svc_session *s) SVC_LOCKED
 
 static void went_over(struct svc_session *s) SVC_LOCKED
 {
-	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: it goes on beyond its limit of buffers", s->id,
+	sal_log_warn("session",
+		     "ended id=%" PRIu64 " name=%s: it goes on beyond its limit of buffers", s->id,
 		     s->name);
 	svc_session_kill(s, "salus: salusd has ended this session: it goes on asking for buffers "
 			    "beyond its limit (salusd --limit job-buffers=N)");

@@ -102,7 +102,7 @@ static void run_chain(const char *plugin)
 			       a.session->live_bytes == UINT64_C(3) * 64 &&
 			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_LEAST);
 	BED_WAIT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
-				 TAILQ_EMPTY(&a.session->executions));
+			       TAILQ_EMPTY(&a.session->executions));
 	bed_check(&bed);
 	close_one();
 }
