@@ -396,7 +396,7 @@ static void a_large_optimised_program_can_be_had(void **state)
 	ARGS(Executable_OptimizedProgram, a, .program = &program);
 
 	memset(large, '#', size);
-	memcpy(large, text, used);
+	memcpy(large, text, used); // NOLINT(bugprone-not-null-terminated-result): no string
 	for (size_t i = used; i < size; i += 50)
 		large[i] = '\n';
 	if (!t->subject->is_fake) /* whose optimised program is its text */
