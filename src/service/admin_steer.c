@@ -145,7 +145,7 @@ static const struct {
 	bool (*set)(struct sal_job *job, const json_t *value);
 	const char *expected;
 } wishes[] = {
-	{ "weight", set_weight, "a number above 0" },
+	{ "weight", set_weight, "a number above 0, at most 1000 (salusd --limit job-weight=N)" },
 	{ "priority", set_priority, "a whole number from 0 on; smaller is more important" },
 	{ "memory", set_memory, "bytes; 0: no limit of its own" },
 	{ "time", set_time, "seconds of device time; 0: unknown" },
