@@ -591,6 +591,23 @@ static void test_fault_7_overruns_do_not_win(void **state)
 	assert_int_equal(a->end_ns, 150 * MS);
 }
 
+/* (7), for those that never said anything: they are taken to need as long again as they have run. */
+static void test_fault_7_long_runs_do_not_win(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start_one_lane(&sal_policy_srtf);
+	a = drv_open(&d, 10, 10);
+	for (int i = 0; i < 3; i++)
+		drv_submit(&d, a, 10, 10);
+	drv_done(&d, a, d.tuning.guess_ns + SEC);
+	b = drv_open(&d, 10, 10);
+	drv_submit(&d, b, 10, 10);
+	drv_done(&d, a, SEC);
+	assert_true(drv_runs(b));
+}
+
 /* (8) A large job waited for ever while small ones kept coming. */
 static void large_among_small(const struct sal_policy *policy, bool paging)
 {
@@ -748,6 +765,51 @@ static void test_misbehaving_policy_is_replaced(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
+/* The session that was picked could run, but in its own lane, which is kept for it. */
+static void test_pick_of_another_lane(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *a, *b;
+
+	(void)state;
+	t.anticipate_ns = 5 * MS;
+	drv_start(&d, 1000, &bad_elsewhere, &t);
+	a = drv_open(&d, 10, 10);
+	b = drv_open(&d, 10, 10);
+	drv_submit(&d, b, 10, 10);
+	drv_done(&d, b, MS);
+	assert_int_equal(drv_said(&d, SAL_EJECT, NULL), 0);
+	drv_submit(&d, a, 10, 10);
+	assert_int_equal(drv_said(&d, SAL_EJECT, NULL), 1);
+	assert_true(drv_runs(a));
+}
+
+/* What a policy finds when it is chosen is its own. */
+static void join_empty_slot(void *state, struct sal_session *s)
+{
+	static const unsigned char zero[SAL_STATE_BYTES];
+
+	assert_memory_equal(state, zero, SAL_STATE_BYTES);
+	assert_memory_equal(s->slot, zero, SAL_SLOT_BYTES);
+	memset(s->slot, 0xff, SAL_SLOT_BYTES);
+}
+
+static void test_slots_are_empty(void **state)
+{
+	struct sal_policy policy = sal_policy_pack;
+
+	(void)state;
+	policy.join = join_empty_slot;
+	policy.slot_size = SAL_SLOT_BYTES;
+	policy.state_size = SAL_STATE_BYTES;
+	start_random(&sal_policy_fair, 5);
+	for (int i = 0; i < 4; i++) {
+		drv_run_until(&d, (100 + 20 * i) * MS);
+		drv_set_policy(&d, i % 2 ? &sal_policy_rr : &policy);
+	}
+	drv_run(&d, STEPS);
+}
+
 static void test_impossible_policy_is_rejected(void **state)
 {
 	struct sal_policy slot = sal_policy_las, huge = sal_policy_las, no_rank = sal_policy_las;
@@ -802,8 +864,11 @@ int main(void)
 		T(test_fault_6_no_credit_for_absence),
 		T(test_fault_7_missing_durations_do_not_win),
 		T(test_fault_7_overruns_do_not_win),
+		T(test_fault_7_long_runs_do_not_win),
 		T(test_fault_8_a_large_job_gets_in),
 		T(test_misbehaving_policy_is_replaced),
+		T(test_pick_of_another_lane),
+		T(test_slots_are_empty),
 		T(test_impossible_policy_is_rejected),
 	};
 

@@ -430,6 +430,26 @@ static void test_ranges_around_it(void **state)
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
 }
 
+/* There is room on both sides of it: the upper one is taken, which leaves more for persistent bytes. */
+static void test_highest_gap(void **state)
+{
+	struct sal_tuning t = drv_plain_tuning();
+	struct drv_job *b, *c;
+
+	(void)state;
+	t.lanes = 3;
+	t.stuck_ns = SAL_STUCK_NS;
+	drv_start(&d, 1000, &sal_policy_pack, &t);
+	b = drv_open(&d, 10, 300);
+	(void)open_endless(10, 400); /* at 300 */
+	c = drv_open(&d, 10, 100);
+	drv_close(&d, b);
+	drv_pass(&d, SEC);
+	drv_submit(&d, c, 10, 150);
+	assert_true(drv_runs(c));
+	assert_int_equal(c->s->lane->at, 850);
+}
+
 /* It ends after all: its lane takes others in again, though it goes on running. */
 static void test_its_lane_takes_others_in_again(void **state)
 {
@@ -514,6 +534,7 @@ int main(void)
 		T(test_room_is_made_by_force),
 		T(test_a_plan_that_waits_for_it_is_given_up),
 		T(test_ranges_around_it),
+		T(test_highest_gap),
 		T(test_its_lane_takes_others_in_again),
 		T(test_the_limit_is_for_the_others),
 		T(test_short_programs_go_on),

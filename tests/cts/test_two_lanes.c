@@ -179,6 +179,35 @@ static void test_fair_moved_by_fewer_lanes(void **state)
 	expect_equal_second(a, b);
 }
 
+/* A new lane is level with the other; so one that waits outside meanwhile is level with either, too. */
+static void test_fair_waits_beside_a_new_lane(void **state)
+{
+	struct sal_job large = { .declared = { 100, 10 } };
+	struct drv_job *a, *b, *c, *idle;
+
+	(void)state;
+	start(&sal_policy_fair, 2);
+	d.tuning.page_bytes_per_s = 0;
+	drv_set_tuning(&d, &d.tuning);
+	a = open_kind(SAL_TRAINING, 0);
+	for (int i = 0; i < 3; i++)
+		submit(a);
+	drv_done(&d, a, 3 * SEC);
+	b = open_kind(SAL_TRAINING, 0);
+	submit(b); /* what started last, in a lane of its own */
+	assert_ptr_not_equal(a->s->lane, b->s->lane);
+	idle = drv_open(&d, 900, 10);
+	c = drv_open_job(&d, &large);
+	for (int i = 0; i < 2; i++)
+		drv_submit(&d, c, 100, 10);
+	drv_close(&d, idle);
+	assert_ptr_equal(a->s->lane, c->s->lane);
+	drv_done(&d, a, MS);
+	assert_true(drv_runs(c));
+	drv_done(&d, c, MS);
+	assert_true(drv_runs(a));
+}
+
 /* --- mix -------------------------------------------------------------------------------------------------- */
 
 /* One lane for each kind, however many there are of it. */
@@ -273,6 +302,7 @@ int main(void)
 		T(test_fair_shares_within_each_lane),
 		T(test_fair_changing_lanes_is_a_level_start),
 		T(test_fair_moved_by_fewer_lanes),
+		T(test_fair_waits_beside_a_new_lane),
 		T(test_mix_keeps_kinds_apart),
 		T(test_mix_leaves_a_lane_for_training),
 		T(test_mix_declared_anew),

@@ -73,6 +73,7 @@ def test_a_recording_of_nothing(tmp_path):
 @pytest.mark.parametrize("change", [
     lambda e: e[6].__setitem__(4, 1),  # another session
     lambda e: e[6].__setitem__(1, 3),  # another lane
+    lambda e: e[6].__setitem__(2, 1),  # another reason
     lambda e: e[6].__setitem__(5, 8),  # another iteration
     lambda e: e.pop(6),
     lambda e: e.insert(7, e[6]),

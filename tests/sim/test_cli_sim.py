@@ -58,6 +58,54 @@ def test_json_has_the_promised_keys(tmp_path):
     assert fifo["mean_queue_s"] == pytest.approx(0.5)
     assert fifo["busy_share"] == pytest.approx(1)
     assert (fifo["refused"], fifo["page_outs"], fifo["switches"]) == (0, 0, 1)
+    (fifo,) = report(tmp_path, GOOD + "c,1,6,100,200\n", "--json")  # 2, 2 and 8
+    assert (fifo["median_jct_s"], fifo["max_jct_s"]) == (pytest.approx(2), pytest.approx(8))
+    assert fifo["p95_jct_s"] == pytest.approx(2 + 0.9 * 6)
+
+
+def test_a_duration_is_met_to_the_end(tmp_path):
+    """Also if it is no whole number of iterations."""
+    (fifo,) = report(tmp_path, "job,submit_s,duration_s\na,0,1.234\nb,0,0.05\n", "--json", "--jobs")
+    assert [job["device_s"] for job in fifo["jobs"]] == [pytest.approx(1.234), pytest.approx(0.05)]
+    assert [job["iterations"] for job in fifo["jobs"]] == [13, 1]
+
+
+def test_lanes_share_what_the_device_can_do(tmp_path):
+    header = "job,submit_s,iterations,iter_ms,util\n"
+    (both,) = report(tmp_path, header + "a,0,10,100,0.25\nb,0,10,100,0.25\n", "--json", policy="pack")
+    assert (both["makespan_s"], both["busy_share"]) == (pytest.approx(1), pytest.approx(0.5))
+    (both,) = report(tmp_path, header + "a,0,10,100,1\nb,0,25,80,0.5\n", "--json", policy="pack")
+    # One and a half of a device until a ends, then b alone for the other half of its length.
+    assert both["makespan_s"] == pytest.approx(1.5 + 1)
+    assert both["busy_share"] == pytest.approx((1.5 + 0.5) / 2.5)
+
+
+def test_requests_come_when_they_should(tmp_path):
+    """Three services, each with a rhythm of its own, on a device that is always free when one is asked."""
+    header = "job,submit_s,iterations,iter_ms,kind,requests_per_s\n"
+    rows = "a,0,20,1,inference,10\nb,0.03,20,1,inference,20\nc,0.01,20,1,inference,10\n"
+    (mix,) = report(tmp_path, header + rows, "--json", "--jobs", policy="mix")
+    for job, end_s in zip(mix["jobs"], (1.901, 0.03 + 0.951, 0.01 + 1.901)):
+        assert job["end_s"] == pytest.approx(end_s)
+        assert (job["mean_latency_s"], job["max_latency_s"]) == (pytest.approx(1e-3), pytest.approx(1e-3))
+
+
+def test_partitions(tmp_path):
+    """Each job has a slice to itself for as long as all of them; what fits nowhere is refused."""
+    trace = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
+        f"{job}\n" for job in ("a,0,1,200,100", "b,0,1,300,100", "c,0,2,500,100", "d,0,4,600,100", "e,0,1,1000,100"))
+    (static,) = report(tmp_path, trace, "--static", "--json", policy="fifo")[-1:]
+    assert (static["policy"], static["devices"], static["refused"]) == ("static", 2, 1)
+    assert static["makespan_s"] == pytest.approx(4 + 1)  # a beside d, b beside c
+    assert static["busy_share"] == pytest.approx((5 + 3) / (5 * 2))
+
+
+def test_copies_go_one_after_the_other(tmp_path):
+    """Two jobs of 400 MiB make room for a third; each has run before, so that there is something to copy."""
+    trace = ("job,submit_s,duration_s,persistent_mib,ephemeral_mib,priority\n"
+             "a,0,5,400,10,2\nb,0.5,5,400,10,1\nc,1,5,900,10,0\n")
+    (result,) = report(tmp_path, trace, "--json", "--jobs", "--page-bandwidth", "100MiB/s", policy="priority")
+    assert result["jobs"][2]["queue_s"] == pytest.approx(4 + 4)
 
 
 def test_switching_costs_what_is_asked_for(tmp_path):
@@ -94,6 +142,7 @@ def test_a_job_larger_than_the_device_is_refused_and_said_so(tmp_path):
     assert fifo["refused"] == 1
     assert [j["job"] for j in fifo["jobs"] if j["refused"]] == ["huge"]
     assert fifo["makespan_s"] == pytest.approx(3)
+    assert fifo["mean_jct_s"] == pytest.approx(2)  # of those that ran
     assert "refused" in simulate(tmp_path, trace, "--jobs").stdout
 
 
@@ -286,6 +335,14 @@ def test_picture_has_a_block_for_each_policy(tmp_path):
     assert [w[:4] for w in words if "makespan303.4 min" in w] == ["fifo", "srtf"]
     assert words.count("lane 0") == 2
     assert "300 min" in words and "10 GiB" in words
+
+
+def test_picture_tells_turns(tmp_path):
+    """Iterations of one job without a break are one turn; those of another begin a new one."""
+    (tmp_path / "t.csv").write_text("job,submit_s,iterations,iter_ms\na,0,3,10000\nb,0,3,10000\n")
+    for policy, turns in (("rr", "ababab"), ("fifo", "ab")):
+        told = texts(draw(tmp_path, tmp_path / "t.csv", policy, "1GiB"), "title")
+        assert "".join(title[0] for title in told if re.search(r"\n\S+( \S+)? to ", title)) == turns
 
 
 @pytest.mark.parametrize("trace, policy", [

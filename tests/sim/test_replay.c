@@ -225,48 +225,6 @@ static void test_another_policy_decides_otherwise(void **state)
 	stop(&stage);
 }
 
-/* Copies that failed are repeated, and drawn. */
-static void test_failed_copies(void **state)
-{
-	struct sim_recording rec;
-	struct stage stage;
-	struct drv_job *a, *b;
-	char *text = NULL;
-	size_t size = 0;
-	FILE *out = open_memstream(&text, &size);
-
-	(void)state;
-	start(&stage, &sal_policy_pack);
-	a = drv_open(&stage.d, 5 * GIB, GIB);
-	drv_submit(&stage.d, a, 5 * GIB, GIB);
-	drv_done(&stage.d, a, MS);
-	b = drv_open(&stage.d, 5 * GIB, GIB);
-	drv_submit(&stage.d, b, 5 * GIB, GIB);
-	drv_pass(&stage.d, 2 * SEC);
-	drv_copy_failed(&stage.d, a);
-	drv_pass(&stage.d, 3 * SEC);
-	drv_copied(&stage.d, a);
-	drv_done(&stage.d, b, MS);
-	drv_close(&stage.d, b);
-	drv_submit(&stage.d, a, 5 * GIB, GIB);
-	drv_copy_failed(&stage.d, a);
-	drv_pass(&stage.d, 2 * SEC);
-	drv_copied(&stage.d, a);
-	assert_true(drv_runs(a));
-	recorder_replay(&stage.recorder, "copies that failed");
-	rec = recorder_take(&stage.recorder, 0);
-	assert_non_null(out);
-	assert_int_equal(sim_recording_write(out, &rec, NULL, NULL), SAL_OK);
-	assert_int_equal(fclose(out), 0);
-	assert_non_null(strstr(text, "\"page_out_failed\""));
-	assert_non_null(strstr(text, "\"page_in_failed\""));
-	/* It waits outside for a second after the second one, and is drawn so. */
-	assert_non_null(strstr(text, "\"paged out\""));
-	free(text);
-	sim_recording_fini(&rec);
-	stop(&stage);
-}
-
 static void test_what_could_not_have_happened(void **state)
 {
 	static const struct {
@@ -296,6 +254,37 @@ static void test_what_could_not_have_happened(void **state)
 		(void)replay(&stage.recorder, -SAL_DATA_LOSS);
 		stop(&stage);
 	}
+}
+
+static void test_the_end_of_another_iteration(void **state)
+{
+	struct stage stage;
+
+	(void)state;
+	steer(&stage, &sal_policy_fair);
+	stage.recorder.entries[find(&stage.recorder, SAL_DONE, 9)].record.iteration++;
+	(void)replay(&stage.recorder, -SAL_DATA_LOSS);
+	stop(&stage);
+}
+
+/* A session that is closed while it runs is there until its end, but it cannot be closed again. */
+static void test_closed_twice(void **state)
+{
+	struct sal_trace_entry *entries;
+	struct stage stage;
+	struct drv_job *a;
+
+	(void)state;
+	start(&stage, &sal_policy_fair);
+	a = drv_open(&stage.d, GIB, GIB);
+	drv_submit(&stage.d, a, GIB, GIB);
+	drv_close(&stage.d, a);
+	drv_done(&stage.d, a, MS);
+	assert_true(replay(&stage.recorder, SAL_OK).identical);
+	entries = stage.recorder.entries;
+	entries[find(&stage.recorder, SAL_DONE, 0)] = entries[find(&stage.recorder, SAL_CLOSE, 0)];
+	(void)replay(&stage.recorder, -SAL_DATA_LOSS);
+	stop(&stage);
 }
 
 static void test_a_beginning_is_needed(void **state)
@@ -331,6 +320,8 @@ static void test_bytes_of_another_version(void **state)
 	wrong = head;
 	wrong.magic++;
 	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	wrong.magic = 0; /* not another version: it was taken back */
+	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_UNAVAILABLE);
 	wrong = head;
 	wrong.count = UINT64_MAX / sizeof(struct sal_trace_entry) + 2;
 	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
@@ -340,6 +331,63 @@ static void test_bytes_of_another_version(void **state)
 	wrong = head;
 	memset(wrong.policy, 'x', sizeof(wrong.policy));
 	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+}
+
+/* A recording of a few entries, as salusd would hand it out. */
+struct short_trace {
+	struct sal_trace_head head;
+	struct sal_trace_entry entries[2];
+	struct sal_trace_name name;
+};
+
+static struct short_trace short_trace(void)
+{
+	return (struct short_trace){
+		.head = { .magic = SAL_TRACE_MAGIC,
+			  .entry_bytes = sizeof(struct sal_trace_entry),
+			  .count = 2,
+			  .name_count = 1,
+			  .capacity_bytes = GIB,
+			  .policy = "fair" },
+		.entries = { { .record = { .what = SAL_OPEN, .session = 1, .lane = SAL_NO_LANE },
+			       .job = { .name = "an example of" } },
+			     { .record = { .what = SAL_TICK, .now_ns = 1, .lane = SAL_NO_LANE } } },
+		.name = { .session = 1, .name = "an example of a long name" },
+	};
+}
+
+static void test_entries_that_make_no_sense(void **state)
+{
+	static const struct {
+		enum sal_what what;
+		uint16_t lane, reason;
+	} cases[] = {
+		{ 0, 0, 0 },
+		{ SAL_WHAT_END, 0, 0 },
+		{ SAL_TICK, SAL_LANES_MAX, 0 },
+		{ SAL_TICK, 0, SAL_REASON_END },
+		{ SAL_GRANT, SAL_NO_LANE, 0 },
+		{ SAL_DONE, SAL_NO_LANE, 0 },
+	};
+	struct short_trace good = short_trace(), many = good;
+	struct sal_err err = { 0 };
+	struct sim_recording rec;
+	size_t i;
+
+	(void)state;
+	assert_int_equal(sim_recording_copy(&good, sizeof(good), &rec, NULL), SAL_OK);
+	sim_recording_fini(&rec);
+	many.head.count = UINT64_MAX / sizeof(good.entries[0]) + 1; /* of 2^64 bytes and a few */
+	assert_int_equal(sim_recording_copy(&many, sizeof(many), &rec, &err), -SAL_DATA_LOSS);
+	assert_non_null(strstr(err.text, "another version")); /* seen before any of them is read */
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct short_trace bad = good;
+
+		bad.entries[1].record.what = (uint16_t)cases[i].what;
+		bad.entries[1].record.lane = cases[i].lane;
+		bad.entries[1].record.reason = cases[i].reason;
+		assert_int_equal(sim_recording_copy(&bad, sizeof(bad), &rec, NULL), -SAL_DATA_LOSS);
+	}
 }
 
 /* --- tracks ---------------------------------------------------------------------------------------------- */
@@ -410,6 +458,51 @@ static size_t check_slices(const json_t *root, const char *name)
 	return named;
 }
 
+/* Copies that failed are repeated, and drawn. */
+static void test_failed_copies(void **state)
+{
+	struct sim_recording rec;
+	struct stage stage;
+	struct drv_job *a, *b;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out = open_memstream(&text, &size);
+	json_t *root;
+
+	(void)state;
+	start(&stage, &sal_policy_pack);
+	a = drv_open(&stage.d, 5 * GIB, GIB);
+	drv_submit(&stage.d, a, 5 * GIB, GIB);
+	drv_done(&stage.d, a, MS);
+	b = drv_open(&stage.d, 5 * GIB, GIB);
+	drv_submit(&stage.d, b, 5 * GIB, GIB);
+	drv_pass(&stage.d, 2 * SEC);
+	drv_copy_failed(&stage.d, a);
+	drv_pass(&stage.d, 3 * SEC);
+	drv_copied(&stage.d, a);
+	drv_done(&stage.d, b, MS);
+	drv_close(&stage.d, b);
+	drv_submit(&stage.d, a, 5 * GIB, GIB);
+	drv_copy_failed(&stage.d, a);
+	drv_pass(&stage.d, 2 * SEC);
+	drv_copied(&stage.d, a);
+	assert_true(drv_runs(a));
+	recorder_replay(&stage.recorder, "copies that failed");
+	rec = recorder_take(&stage.recorder, 0);
+	assert_non_null(out);
+	assert_int_equal(sim_recording_write(out, &rec, NULL, NULL), SAL_OK);
+	assert_int_equal(fclose(out), 0);
+	assert_non_null(strstr(text, "\"page_out_failed\""));
+	assert_non_null(strstr(text, "\"page_in_failed\""));
+	/* It is outside while b runs, and for a second after the copy back has failed. */
+	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	assert_int_equal(check_slices(root, "paged out"), 2);
+	json_decref(root);
+	free(text);
+	sim_recording_fini(&rec);
+	stop(&stage);
+}
+
 static void test_tracks_from_any_point_on(void **state)
 {
 	struct stage stage;
@@ -433,6 +526,77 @@ static void test_tracks_from_any_point_on(void **state)
 		json_decref(root);
 		sim_recording_fini(&rec);
 	}
+	stop(&stage);
+}
+
+/* The event of that name; fails if there is none. */
+static const json_t *event_named(const json_t *root, const char *name, size_t nth)
+{
+	const json_t *e;
+	size_t i;
+
+	json_array_foreach(json_object_get(root, "traceEvents"), i,
+			   e) if (strcmp(json_string_value(json_object_get(e, "name")), name) ==
+					  0 &&
+				  nth-- == 0) return e;
+	fail_msg("there are not so many %s", name);
+	return NULL;
+}
+
+/* One that was granted before the recording begins ran from when the device says; and names are whole. */
+static void test_tracks_of_what_began_before(void **state)
+{
+	struct short_trace trace = short_trace();
+	struct sim_recording rec;
+	const json_t *slice;
+	json_t *root;
+
+	(void)state;
+	trace.head.dropped = 5;
+	trace.entries[1] = (struct sal_trace_entry){
+		.record = { .what = SAL_DONE, .now_ns = 9000, .session = 1, .iteration = 1 },
+		.span = { 2000, 7000 },
+	};
+	assert_int_equal(sim_recording_copy(&trace, sizeof(trace), &rec, NULL), SAL_OK);
+	root = tracks_of(&rec);
+	slice = event_named(root, trace.name.name, 0);
+	assert_float_equal(number(slice, "ts"), 2, 1e-9);
+	assert_float_equal(number(slice, "dur"), 5, 1e-9);
+	json_decref(root);
+	sim_recording_fini(&rec);
+}
+
+/* Iterations wait until they are granted, or dropped because their session is closed. */
+static void test_tracks_count_iterations(void **state)
+{
+	static const struct {
+		double waiting, running;
+	} steps[] = { { 2, 1 }, { 1, 1 }, { 0, 1 }, { 0, 0 } };
+	struct sim_recording rec;
+	struct stage stage;
+	struct drv_job *a;
+	json_t *root;
+	size_t i;
+
+	(void)state;
+	start(&stage, &sal_policy_fair);
+	a = drv_open(&stage.d, GIB, GIB);
+	for (i = 0; i < 3; i++)
+		drv_submit(&stage.d, a, GIB, GIB);
+	drv_done(&stage.d, a, MS);
+	stage.d.now_ns += MS;
+	drv_close(&stage.d, a);
+	drv_done(&stage.d, a, MS);
+	rec = recorder_take(&stage.recorder, 0);
+	root = tracks_of(&rec);
+	for (i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		const json_t *args = json_object_get(event_named(root, "iterations", i), "args");
+
+		assert_float_equal(number(args, "waiting"), steps[i].waiting, 0);
+		assert_float_equal(number(args, "running"), steps[i].running, 0);
+	}
+	json_decref(root);
+	sim_recording_fini(&rec);
 	stop(&stage);
 }
 
@@ -498,11 +662,16 @@ int main(void)
 		cmocka_unit_test(test_another_decision_is_found),
 		cmocka_unit_test(test_missing_and_surplus_decisions_are_found),
 		cmocka_unit_test(test_another_policy_decides_otherwise),
-		cmocka_unit_test(test_failed_copies),
 		cmocka_unit_test(test_what_could_not_have_happened),
+		cmocka_unit_test(test_the_end_of_another_iteration),
+		cmocka_unit_test(test_closed_twice),
 		cmocka_unit_test(test_a_beginning_is_needed),
 		cmocka_unit_test(test_bytes_of_another_version),
+		cmocka_unit_test(test_entries_that_make_no_sense),
+		cmocka_unit_test(test_failed_copies),
 		cmocka_unit_test(test_tracks_from_any_point_on),
+		cmocka_unit_test(test_tracks_of_what_began_before),
+		cmocka_unit_test(test_tracks_count_iterations),
 		cmocka_unit_test(test_pictures_from_any_point_on),
 		cmocka_unit_test(test_a_picture_of_nothing),
 	};

@@ -95,6 +95,14 @@ static void test_lane_shrinks_at_its_boundary(void **state)
 	drv_done(&d, b, 1);
 	assert_int_equal(drv_free(&d), 650);
 	lies_at(a, 700, 300);
+	/* Nor when it is another of its members that leaves. */
+	b = drv_open(&d, 50, 700);
+	pass_boundary(a, 50, 300);
+	lies_at(a, 300, 700);
+	drv_close(&d, b);
+	assert_int_equal(drv_free(&d), 250);
+	drv_done(&d, a, 1);
+	assert_int_equal(drv_free(&d), 650);
 }
 
 static void test_neighbour_closes_and_the_lane_moves_up(void **state)
@@ -133,6 +141,35 @@ static void test_persistent_bytes_wait_for_a_lane_that_lies_low(void **state)
 	lies_at(b, 790, 200); /* below the lane that c opened */
 }
 
+/*
+ * A lane stays low because its neighbour has not moved: persistent bytes stay below it while it runs, and
+ * it does not start there again once they have come.
+ */
+static void test_lane_that_stays_low(void **state)
+{
+	struct drv_job *a, *b, *c, *e;
+
+	(void)state;
+	start(&sal_policy_pack, 3);
+	a = open_running(10, 100);
+	b = open_running(10, 300);
+	c = open_running(10, 200);
+	drv_close(&d, a);
+	drv_done(&d, a, 1);
+	pass_boundary(c, 10, 200);
+	lies_at(b, 600, 300);
+	lies_at(c, 400, 200); /* its place is [500, 700) */
+	e = drv_open(&d, 450, 0);
+	assert_false(drv_is_in(e));
+	drv_done(&d, c, 1);
+	assert_true(drv_is_in(e));
+	drv_submit(&d, c, 10, 200);
+	assert_false(drv_runs(c));
+	pass_boundary(b, 10, 300);
+	lies_at(b, 700, 300);
+	lies_at(c, 500, 200);
+}
+
 static void test_lane_that_grows_waits_for_its_neighbour(void **state)
 {
 	struct drv_job *a, *b;
@@ -148,6 +185,28 @@ static void test_lane_that_grows_waits_for_its_neighbour(void **state)
 	drv_done(&d, b, 1);
 	lies_at(a, 550, 450);
 	lies_at(b, 350, 200); /* both at once again */
+}
+
+/* One that waits for two neighbours is not kept out by them in turn. */
+static void test_lane_that_grows_waits_for_two_neighbours(void **state)
+{
+	struct drv_job *j[4];
+
+	(void)state;
+	start(&sal_policy_pack, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		j[i] = open_running(10, 100);
+	pass_boundary(j[0], 10, 300);
+	assert_false(drv_runs(j[0])); /* its place is [700, 1000) */
+	pass_boundary(j[1], 10, 100);
+	assert_false(drv_runs(
+		j[1])); /* its place is [600, 700), and where it was others wait for it to go */
+	pass_boundary(j[2], 10, 100);
+	lies_at(j[0], 700, 300);
+	lies_at(j[2], 500, 100);
+	pass_boundary(j[3], 10, 100);
+	lies_at(j[1], 600, 100);
+	lies_at(j[3], 400, 100);
 }
 
 static void test_session_moves_when_it_outgrows_its_lane(void **state)
@@ -172,7 +231,7 @@ static void test_session_moves_when_it_outgrows_its_lane(void **state)
 
 static void test_crowded_lane_spreads_when_another_closes(void **state)
 {
-	struct drv_job *a, *b, *c;
+	struct drv_job *a, *b, *c, *e;
 
 	(void)state;
 	start(&sal_policy_pack, 2);
@@ -180,13 +239,54 @@ static void test_crowded_lane_spreads_when_another_closes(void **state)
 	b = open_running(10, 200);
 	c = drv_open(&d, 10, 200);
 	drv_submit(&d, c, 10, 200);
-	assert_false(drv_runs(c));
+	e = drv_open(&d, 10, 200);
+	drv_submit(&d, e, 10, 200);
+	assert_false(drv_runs(c) || drv_runs(e));
 	assert_ptr_equal(c->s->lane, a->s->lane);
+	assert_ptr_equal(e->s->lane, a->s->lane);
 	drv_close(&d, b);
 	drv_done(&d, b, 1);
 	assert_int_equal(drv_lanes(&d), 2);
+	assert_true(drv_runs(e)); /* the last in line, for it would have waited longest */
+	assert_int_equal(drv_said(&d, SAL_MOVE, e), 1);
+	assert_int_equal(drv_said(&d, SAL_MOVE, c), 0);
+}
+
+/* While somebody waits for memory no lane is opened for the comfort of those who are in. */
+static void test_crowded_lane_does_not_spread_while_somebody_waits(void **state)
+{
+	struct drv_job *b, *c, *waits;
+
+	(void)state;
+	start(&sal_policy_pack, 2);
+	(void)open_running(10, 200);
+	b = open_running(10, 200);
+	c = drv_open(&d, 10, 200);
+	drv_submit(&d, c, 10, 200);
+	waits = drv_open(&d, 900, 0);
+	drv_close(&d, b);
+	drv_done(&d, b, 1);
+	assert_false(drv_is_in(waits) || drv_runs(c));
+	drv_close(&d, waits);
 	assert_true(drv_runs(c));
-	assert_int_equal(drv_said(&d, SAL_MOVE, c), 1);
+}
+
+/* The cap bounds what the policy wants, but not what the operator asks for. */
+static void test_cap(void **state)
+{
+	(void)state;
+	for (uint32_t lanes = 0; lanes < 4; lanes += 3) {
+		struct sal_tuning t = drv_plain_tuning();
+
+		t.lanes = lanes;
+		t.lane_cap = 2;
+		drv_start(&d, 1000, &sal_policy_pack, &t);
+		for (uint32_t i = 0; i < 4; i++)
+			(void)drv_open(&d, 10, 100);
+		assert_int_equal(drv_lanes(&d), lanes ? lanes : 2);
+		if (!lanes)
+			drv_stop(&d);
+	}
 }
 
 /* Many lanes become one: each moves at its own boundary, nothing that runs is disturbed. */
@@ -270,6 +370,8 @@ static void test_declared_kind_changes(void **state)
 	job.kind = SAL_INFERENCE;
 	drv_declare(&d, b, &job);
 	assert_ptr_not_equal(a->s->lane, b->s->lane);
+	job.kind = SAL_TRAINING;
+	assert_ptr_equal(drv_open_job(&d, &job)->s->lane, a->s->lane);
 }
 
 /* While it runs it cannot move; at its boundary it does, though another lane still runs. */
@@ -302,10 +404,14 @@ int main(void)
 		T(test_lane_shrinks_at_its_boundary),
 		T(test_neighbour_closes_and_the_lane_moves_up),
 		T(test_persistent_bytes_wait_for_a_lane_that_lies_low),
+		T(test_lane_that_stays_low),
 		T(test_lane_that_grows_waits_for_its_neighbour),
+		T(test_lane_that_grows_waits_for_two_neighbours),
 		T(test_session_moves_when_it_outgrows_its_lane),
 		T(test_session_moves_at_its_own_boundary),
 		T(test_crowded_lane_spreads_when_another_closes),
+		T(test_crowded_lane_does_not_spread_while_somebody_waits),
+		T(test_cap),
 		T(test_many_lanes_are_gathered_into_one),
 		T(test_operator_lowers_the_number_of_lanes),
 		T(test_change_to_mix_separates_the_kinds),

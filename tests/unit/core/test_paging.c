@@ -87,6 +87,28 @@ static void test_srtf_short_job_gets_in_by_paging_out_a_long_one(void **state)
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 3);
 }
 
+/* What is free already may be all that the one room is made for still lacks. */
+static void test_nobody_is_let_in_before_the_one_room_is_made_for(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_srtf, 1000);
+	a = open_total(600, 100 * SEC);
+	submit_two(a);
+	b = open_total(600, 10 * SEC);
+	drv_submit(&d, b, 600, 100);
+	assert_true(a->s->evicting);
+	c = open_total(100, 50 * SEC);
+	drv_submit(&d, c, 100, 100);
+	assert_false(drv_is_in(c));
+	drv_done(&d, a, SEC);
+	assert_false(drv_is_in(c));
+	drv_copied(&d, a);
+	assert_true(drv_runs(b));
+	assert_true(drv_is_in(c));
+}
+
 static void test_srtf_does_not_page_for_a_longer_job_or_a_small_gain(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -127,6 +149,27 @@ static void test_priority_pages_out_the_less_important(void **state)
 	drv_done(&d, b, MS);
 	assert_true(drv_runs(c));
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
+}
+
+/* Nobody goes for one that would not run next. */
+static void test_priority_does_not_page_for_the_second_in_line(void **state)
+{
+	struct drv_job *first, *last, *between;
+
+	(void)state;
+	start(&sal_policy_priority, 1000);
+	first = open_priority(400, 0);
+	last = open_priority(400, 2);
+	run_once(last, MS);
+	submit_two(first);
+	drv_submit(&d, last, 400, 100);
+	between = open_priority(400, 1);
+	drv_submit(&d, between, 400, 100);
+	drv_done(&d, first, MS);
+	assert_true(drv_runs(first));
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
+	drv_done(&d, first, MS);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, last), 1);
 }
 
 static void test_victims_that_are_not_needed_are_spared(void **state)
@@ -509,6 +552,33 @@ static void test_no_thrashing(void **state)
 	assert_true(a->end_ns > 300 * SEC && b->end_ns > 300 * SEC);
 }
 
+/* However a policy counts: who waits is worth the copy when it is behind by ten times what that takes. */
+static void test_each_pages_when_it_pays(void **state)
+{
+	static const struct sal_policy *const sharing[] = { &sal_policy_fair, &sal_policy_rr,
+							    &sal_policy_las };
+
+	(void)state;
+	for (size_t p = 0; p < 3; p++) {
+		struct drv_job *a, *b;
+		uint32_t ran = 0;
+
+		start(sharing[p], 600); /* a copy takes a second */
+		a = drv_open(&d, 600, 100);
+		drv_submit(&d, a, 600, 100);
+		b = drv_open(&d, 600, 100);
+		drv_submit(&d, b, 600, 100);
+		for (; ran < 50 && drv_runs(a); ran++) {
+			drv_submit(&d, a, 600, 100);
+			drv_done(&d, a, SEC);
+		}
+		if (ran != 11 || drv_said(&d, SAL_PAGE_OUT, a) != 1)
+			fail_msg("%s: it ran %u times", sharing[p]->name, (unsigned)ran);
+		drv_stop(&d);
+	}
+	drv_start(&d, 1, NULL, NULL); /* for stop() */
+}
+
 /* A need that must wait for its own queued iteration costs nobody else his place. */
 static void test_nobody_pages_for_a_need_that_comes_later(void **state)
 {
@@ -543,8 +613,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_srtf_short_job_gets_in_by_paging_out_a_long_one),
+		T(test_nobody_is_let_in_before_the_one_room_is_made_for),
 		T(test_srtf_does_not_page_for_a_longer_job_or_a_small_gain),
 		T(test_priority_pages_out_the_less_important),
+		T(test_priority_does_not_page_for_the_second_in_line),
 		T(test_victims_that_are_not_needed_are_spared),
 		T(test_cost_of_copies),
 		T(test_cost_counts_both_ways),
@@ -561,6 +633,7 @@ int main(void)
 		T(test_no_paging_need_is_refused_too),
 		T(test_no_paging_fifo_owner_with_an_open_need),
 		T(test_no_thrashing),
+		T(test_each_pages_when_it_pays),
 		T(test_nobody_pages_for_a_need_that_comes_later),
 	};
 

@@ -76,6 +76,7 @@ static void test_tick_before_its_time_changes_nothing(void **state)
 	d.now_ns = d.wake_ns - 1;
 	drv_tick(&d);
 	assert_false(drv_runs(b));
+	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 1); /* the first alarm still holds */
 	d.now_ns++;
 	drv_tick(&d);
 	assert_true(drv_runs(b));
@@ -113,6 +114,7 @@ static void test_gap_is_learned(void **state)
 	drv_done(&d, a, MS);
 	window = a->s->hold_until_ns - d.now_ns;
 	assert_in_range(window, 200 * US, MS); /* a little more than it needs, not all of 5 ms */
+	assert_true(window > 2 * a->s->gap_ns);
 	assert_false(drv_runs(b));
 	drv_pass(&d, window);
 	assert_true(drv_runs(b));
@@ -175,6 +177,40 @@ static void test_turn_of_a_less_important_one_is_not_kept(void **state)
 	assert_true(drv_runs(a));
 }
 
+/* Nor for one that has become less important meanwhile. */
+static void test_turn_goes_with_the_rank(void **state)
+{
+	struct sal_job job = { .declared = { 10, 10 }, .priority = 2 };
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_priority, 5 * MS, 0);
+	a = open_with_priority(0);
+	b = open_with_priority(1);
+	drv_submit(&d, a, 10, 10);
+	drv_submit(&d, b, 10, 10);
+	drv_done(&d, a, MS);
+	assert_false(drv_runs(b));
+	drv_declare(&d, a, &job);
+	assert_true(drv_runs(b));
+}
+
+/* A turn for which no alarm was needed ends when somebody needs the memory. */
+static void test_turn_does_not_keep_others_out(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 5 * MS, 0);
+	a = drv_open(&d, 600, 100);
+	drv_submit(&d, a, 600, 100);
+	drv_done(&d, a, MS);
+	d.now_ns += 10 * MS;
+	b = drv_open(&d, 600, 100);
+	drv_submit(&d, b, 600, 100);
+	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
+}
+
 /* --- short programs ---------------------------------------------------------------------------------------- */
 
 static void test_short_ones_pass_and_are_charged(void **state)
@@ -231,8 +267,12 @@ static void test_short_one_runs_while_a_turn_is_kept(void **state)
 	assert_false(drv_runs(b));
 	drv_close(&d, b);
 	b = drv_open(&d, 10, 10);
-	drv_submit_short(&d, b, 10 * US);
-	assert_true(drv_runs(b));
+	for (int i = 0; i < 3; i++)
+		drv_submit_short(&d, b, 10 * US);
+	for (int i = 0; i < 3; i++) {
+		assert_true(drv_runs(b)); /* nobody wants a turn between two of them */
+		drv_done(&d, b, 10 * US);
+	}
 }
 
 /* fair: what passed ahead is paid back. */
@@ -329,6 +369,7 @@ static void test_passing_over_is_bounded(void **state)
 	drv_close(&d, runs);
 	drv_done(&d, runs, 1);
 	assert_true(drv_runs(large));
+	assert_int_equal(large->s->passed_over, 0); /* it waits as long the next time */
 	drv_done(&d, large, 1);
 	drv_close(&d, large);
 	assert_true(drv_runs(next));
@@ -358,18 +399,18 @@ static void test_growth_is_not_held_back_by_a_crowd(void **state)
 	assert_true(drv_runs(grows));
 }
 
-/* One long gap is not taken for the rule. */
+/* One long gap is not taken for the rule, and a break counts as eight times the longest wait. */
 static void test_gaps_are_averaged(void **state)
 {
-	static const uint64_t gaps_us[] = { 1000, 1000, 5000, 1000 };
-	static const uint64_t learned_us[] = { 1000, 1000, 2000, 1750 };
+	static const uint64_t gaps_us[] = { 1000, 1000, 5000, 1000, 750, 1000000 };
+	static const uint64_t learned_us[] = { 1000, 1000, 2000, 1750, 1500, 11125 };
 	struct drv_job *a;
 
 	(void)state;
 	start(&sal_policy_fair, 5 * MS, 0);
 	a = drv_open(&d, 10, 10);
 	drv_submit(&d, a, 10, 10);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
 		drv_done(&d, a, MS);
 		d.now_ns += gaps_us[i] * US;
 		drv_submit(&d, a, 10, 10);
@@ -408,6 +449,8 @@ int main(void)
 		T(test_no_waiting_for_one_known_to_be_slow),
 		T(test_turn_is_not_kept_for_one_that_pauses_or_leaves),
 		T(test_turn_of_a_less_important_one_is_not_kept),
+		T(test_turn_goes_with_the_rank),
+		T(test_turn_does_not_keep_others_out),
 		T(test_short_ones_pass_and_are_charged),
 		T(test_what_is_not_short_or_not_known_does_not_pass),
 		T(test_short_one_runs_while_a_turn_is_kept),

@@ -116,6 +116,21 @@ static void many_turns_are_few_bars(void **state)
 	free(text);
 }
 
+/* Short turns of one job, without a break, are one bar. */
+static void equal_columns_are_one_bar(void **state)
+{
+	struct sim_span spans[200];
+	char *text;
+	uint32_t i;
+
+	(void)state;
+	for (i = 0; i < 200; i++)
+		spans[i] = (struct sim_span){ 1000 + 5 * i, 1005 + 5 * i, .job = 0 };
+	text = drawn(spans, 200);
+	assert_string_equal(text, "<path fill=\"#332288\" d=\"M0 0h100v20h-100z\"/>\n");
+	free(text);
+}
+
 static void scales_are_round(void **state)
 {
 	struct sim_scale s = sim_scale_time(18203);
@@ -141,6 +156,7 @@ int main(void)
 		cmocka_unit_test(short_turns_share_a_column_by_height),
 		cmocka_unit_test(a_column_used_less_is_paler),
 		cmocka_unit_test(many_turns_are_few_bars),
+		cmocka_unit_test(equal_columns_are_one_bar),
 		cmocka_unit_test(scales_are_round),
 	};
 
