@@ -17,6 +17,7 @@ static const char *const passing[] = {
 	"LANG",
 	"TZ",
 	"LD_LIBRARY_PATH",
+	"SALUS_DEBUG_CORE",
 	"TF_CPP_MIN_LOG_LEVEL",
 	"CUDA_VISIBLE_DEVICES",
 	"NVIDIA_VISIBLE_DEVICES",
