@@ -262,7 +262,7 @@ static void carry_handed(struct svc_server *server, struct svc_session *s)
 	svc_worker_wake(server);
 }
 
-/* What is freed from here on is for the next time. */
+/* One thread at a time returns free memory to the system. */
 static void tidy(struct svc_carriers *c)
 {
 	if (atomic_exchange(&c->tidies, true))

@@ -70,7 +70,7 @@ void svc_carriers_offer_role(struct svc_server *server);
 /* Nobody refers to the session any more: destroy it. Any thread, under the lock or not. */
 void svc_carriers_bury(struct svc_server *server, struct svc_session *s);
 
-/* At the end of the session's errands. */
+/* Append the errand to the session's errands. */
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand) SVC_LOCKED;
 /*
  * For the worker: carry the sessions that nobody carries as far as their errands are brief, and hand the others to

@@ -86,7 +86,7 @@ struct svc_execution {
 	_Atomic uint64_t start_ns; /* who launches it writes, any thread reads */
 	uint64_t end_ns;
 
-	/* the launch; only who carries the session, while state is fetching or running */
+	/* the launch; only the thread that carries the session, while state is fetching or running */
 	struct svc_errand errand;
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: it could not be started */

@@ -3,7 +3,7 @@
  * paging - errands that move a session's memory: out to the host, back in, and into the lane where it runs.
  *
  * While such an errand is under way the session does not run: the engine waits for the report of its paging, and an
- * iteration that is being fetched for counts as running. Only who carries the session moves its buffers; others may
+ * iteration that is being fetched for counts as running. Only the thread that carries the session moves its buffers; others may
  * drop them meanwhile.
  */
 #include "service/service.h"
@@ -142,7 +142,7 @@ static bool out_begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* What was saved goes back, as far as it can: the session stays. */
+/* Restore the saved buffers, where possible: the session stays. */
 static void take_back(struct svc_transit *t)
 {
 	size_t i;
@@ -196,7 +196,7 @@ static bool in_begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* What has come goes out again, as far as it can. */
+/* Save the restored buffers again, where possible. */
 static void give_back(struct svc_transit *t)
 {
 	size_t i;

@@ -108,7 +108,8 @@ struct svc_program {
 	uint32_t refs; /* the session's map, executions, the errand that loads it */
 	struct svc_session *session; /* borrowed */
 	struct svc_shared_program *shared; /* owned reference */
-	struct sal_loaded *loaded; /* owned; NULL: not yet; changed by who carries the session */
+	struct sal_loaded
+		*loaded; /* owned; NULL: not yet; changed by the thread that carries the session */
 	uint32_t lane; /* where it is loaded, or is about to be */
 	struct svc_errand ahead; /* loads it before its first run */
 	uint64_t mean_ns; /* learned; before its first run, what others have learned; 0: unknown */
@@ -123,7 +124,7 @@ struct svc_program *svc_program_create(struct svc_session *s,
 struct svc_program *svc_program_ref(struct svc_program *p);
 /* The last one is unloaded by an errand. Accepts NULL. */
 void svc_program_unref(struct svc_program *p) SVC_LOCKED;
-/* Ready to run in that lane. By who carries the session. */
+/* Ready to run in that lane. By the thread that carries the session. */
 int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err) SVC_UNLOCKED;
 /*
  * Once, for a new program: load it into the session's lane, by an errand, while the client still works on its
@@ -143,7 +144,7 @@ struct svc_waiter {
 
 STAILQ_HEAD(svc_waiter_list, svc_waiter);
 
-/* Under server->lock. `device`, `lane` and `saved` are changed only by who carries the session. */
+/* Under server->lock. `device`, `lane` and `saved` are changed only by the thread that carries the session. */
 struct svc_buffer {
 	TAILQ_ENTRY(svc_buffer) link; /* in session->all, then in session->trash or freeing->batch */
 	uint32_t refs; /* the session's map; executions, errands and waiters that use it */
@@ -287,7 +288,7 @@ struct svc_job {
 	struct sal_compile_request *pending; /* compile, while it goes on */
 };
 
-/* A page-out or a page-in. Only who carries the session, once it is among the errands. */
+/* A page-out or a page-in. Only the thread that carries the session, once it is among the errands. */
 struct svc_transit {
 	struct svc_errand errand;
 	struct svc_buffer **list; /* owned array of owned references */
@@ -518,7 +519,7 @@ void svc_page_out(struct svc_session *s) SVC_LOCKED;
 void svc_page_in(struct svc_session *s) SVC_LOCKED;
 /* Nothing of the session is in host memory: its limit has room again. */
 void svc_paging_forget(struct svc_session *s) SVC_LOCKED;
-/* Everything the iteration uses goes where it will run. By who carries the session. */
+/* Everything the iteration uses goes where it will run. By the thread that carries the session. */
 int svc_fetch(struct svc_execution *x, struct sal_err *err) SVC_UNLOCKED;
 
 /* --- the server --------------------------------------------------------------------------------------- */

@@ -27,7 +27,7 @@ struct svc_session *svc_session_ref(struct svc_session *s)
 	return s;
 }
 
-/* All that is left by then goes back. */
+/* Return what the session still has of limited resources. */
 static void close_account(struct svc_session *s)
 {
 	if (!s->account.ledger)
@@ -145,7 +145,7 @@ static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct 
 	return SAL_OK;
 }
 
-/* What was declared cannot be had. */
+/* Refuse: the declared memory does not fit. */
 static int refuse(struct svc_session *s, struct sal_err *err)
 {
 	char text[SAL_REASON_BYTES];

@@ -2,8 +2,8 @@
 /*
  * transfer - records about arrays: to the device, from it, within it, and whether they are there.
  *
- * What a record says of a buffer that is yet to be computed waits for that buffer; what there is no memory for
- * now is left to be taken later. The rest is errands of the session: the vendor sees them in the order of the records.
+ * A record about a pending buffer waits for the buffer. A record that needs more memory than there is is parked.
+ * The rest are errands of the session: the vendor sees them in the order of the records.
  */
 #include "service/intake.h"
 
