@@ -17,6 +17,8 @@
 
 #define MESSAGE_MOST_BYTES (UINT64_C(64) << 10)
 #define HANDLES 4
+/* Sent or read at once. The helper works at the same time, so one call could go on for as long as the whole takes. */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 struct sal_helper {
 	uv_process_t process;
@@ -29,6 +31,10 @@ struct sal_helper {
 	const char *breach; /* why we killed it; NULL: we did not */
 	uint64_t id;
 
+	/* The question, as far as it is not sent. */
+	uint8_t question[SAL_FRAME_HEAD_BYTES];
+	struct sal_text unsent[1 + SAL_FRAME_PARTS]; /* borrowed: here, and the source */
+
 	/* The answer, as far as it has come. */
 	uint8_t head[SAL_FRAME_HEAD_BYTES];
 	size_t head_got;
@@ -37,11 +43,6 @@ struct sal_helper {
 	struct sal_image *image; /* owned; if code is 0 */
 	char *body; /* borrowed: room of either */
 	size_t body_size, body_got;
-};
-
-struct question {
-	uv_write_t write;
-	uint8_t head[SAL_FRAME_HEAD_BYTES];
 };
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -210,10 +211,18 @@ static void wanted(struct sal_helper *h, char **out_at, size_t *out_size)
 	}
 }
 
+static bool is_sending(const struct sal_helper *h)
+{
+	for (int i = 0; i < 1 + SAL_FRAME_PARTS; i++)
+		if (h->unsent[i].size > 0)
+			return true;
+	return uv_stream_get_write_queue_size((const uv_stream_t *)&h->to) > 0;
+}
+
 static void got(struct sal_helper *h, size_t size)
 {
 	/* An answer to half a question would let go of the bytes we are still sending. */
-	if (!h->busy || uv_stream_get_write_queue_size((uv_stream_t *)&h->to) > 0) {
+	if (!h->busy || is_sending(h)) {
 		accuse(h, "spoke without being asked");
 		return;
 	}
@@ -235,7 +244,7 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 
 	(void)suggested;
 	wanted(h, &buf->base, &size);
-	buf->len = size;
+	buf->len = size < PIECE_BYTES ? size : PIECE_BYTES;
 }
 
 static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
@@ -337,14 +346,53 @@ int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 	return SAL_OK;
 }
 
+static int send_piece(struct sal_helper *h);
+
 /* One that does not listen is dead, or as good as dead. */
 static void on_written(uv_write_t *write, int status)
 {
 	struct sal_helper *h = write->handle->data;
 
+	free(write);
+	if (status == 0)
+		status = send_piece(h);
 	if (status < 0 && status != UV_ECANCELED)
 		sal_helper_stop(h);
-	free(write->data);
+}
+
+/* Takes the next piece of what is unsent; returns how many parts it is from. */
+static unsigned cut_piece(struct sal_helper *h, uv_buf_t bufs[1 + SAL_FRAME_PARTS])
+{
+	size_t room = PIECE_BYTES;
+	unsigned count = 0;
+
+	for (int i = 0; i < 1 + SAL_FRAME_PARTS && room > 0; i++) {
+		struct sal_text *part = &h->unsent[i];
+		size_t size = part->size < room ? part->size : room;
+
+		if (size == 0)
+			continue;
+		bufs[count++] = uv_buf_init((char *)part->at, (unsigned)size);
+		part->at += size;
+		part->size -= size;
+		room -= size;
+	}
+	return count;
+}
+
+static int send_piece(struct sal_helper *h)
+{
+	uv_buf_t bufs[1 + SAL_FRAME_PARTS];
+	unsigned count = cut_piece(h, bufs);
+	uv_write_t *write = count > 0 ? malloc(sizeof(*write)) : NULL;
+	int rc;
+
+	if (count == 0)
+		return 0;
+	rc = write ? uv_write(write, (uv_stream_t *)&h->to, bufs, count, on_written) : UV_ENOMEM;
+	if (rc < 0)
+		free(write);
+	return rc;
 }
 
 int sal_helper_ask(struct sal_helper *h, uint64_t id, const struct sal_compile_source *source,
@@ -353,22 +401,17 @@ int sal_helper_ask(struct sal_helper *h, uint64_t id, const struct sal_compile_s
 	struct sal_frame f = { .id = id,
 			       .sizes = { source->format.size, source->program.size,
 					  source->options.size } };
-	struct question *q = calloc(1, sizeof(*q));
-	uv_buf_t bufs[1 + SAL_FRAME_PARTS];
 	int rc;
 
 	SAL_ASSERT(sal_helper_is_idle(h));
-	if (!q)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory to ask the compiler");
-	sal_frame_encode(&f, q->head);
-	bufs[0] = uv_buf_init((char *)q->head, sizeof(q->head));
-	bufs[1] = uv_buf_init((char *)source->format.at, (unsigned)source->format.size);
-	bufs[2] = uv_buf_init((char *)source->program.at, (unsigned)source->program.size);
-	bufs[3] = uv_buf_init((char *)source->options.at, (unsigned)source->options.size);
-	q->write.data = q;
-	rc = uv_write(&q->write, (uv_stream_t *)&h->to, bufs, 1 + SAL_FRAME_PARTS, on_written);
+	sal_frame_encode(&f, h->question);
+	h->unsent[0] = (struct sal_text){ (const char *)h->question, sizeof(h->question) };
+	h->unsent[1] = source->format;
+	h->unsent[2] = source->program;
+	h->unsent[3] = source->options;
+	rc = send_piece(h);
 	if (rc < 0) {
-		free(q);
+		memset(h->unsent, 0, sizeof(h->unsent));
 		return sal_err_set(err, SAL_UNAVAILABLE, "cannot ask the compiler: %s",
 				   uv_strerror(rc));
 	}

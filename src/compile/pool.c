@@ -212,18 +212,17 @@ static int check_source(const struct sal_compile_source *source, struct sal_err 
 	return SAL_OK;
 }
 
-int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
-		       const struct sal_compile_asker *asker,
-		       struct sal_compile_request **out_request, struct sal_err *err)
+/* Takes the program only if this succeeds. */
+static int submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
+		  const struct sal_compile_asker *asker, struct sal_compile_request **out_request,
+		  struct sal_err *err)
 {
 	struct sal_compile_source clean = *source;
 	struct sal_compile_request *r;
 	struct sal_task *task = NULL;
 	char *options;
-	int rc;
+	int rc = check_source(source, err);
 
-	*out_request = NULL;
-	rc = check_source(source, err);
 	if (rc < 0)
 		return rc;
 	rc = sal_options_clean(source->options, &options, &clean.options.size, err);
@@ -248,6 +247,19 @@ int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_s
 	return SAL_OK;
 }
 
+int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *take_source,
+		       const struct sal_compile_asker *asker,
+		       struct sal_compile_request **out_request, struct sal_err *err)
+{
+	int rc;
+
+	*out_request = NULL;
+	rc = submit(pool, take_source, asker, out_request, err);
+	if (rc < 0)
+		free((void *)take_source->program.at);
+	return rc;
+}
+
 struct sal_image *sal_compile_find(struct sal_compile_pool *pool,
 				   const uint8_t key[SAL_PROGRAM_KEY_BYTES])
 {
@@ -259,7 +271,7 @@ struct sal_image *sal_compile_find(struct sal_compile_pool *pool,
 	return image ? sal_shelf_put(pool->shelf, image) : NULL;
 }
 
-int sal_image_seal(struct sal_compile_pool *pool, struct sal_image *image, void **out_bytes,
+int sal_image_seal(const struct sal_compile_pool *pool, struct sal_image *image, void **out_bytes,
 		   size_t *out_size, struct sal_err *err)
 {
 	size_t size = sal_seal_bytes(image);
@@ -277,7 +289,7 @@ int sal_image_seal(struct sal_compile_pool *pool, struct sal_image *image, void 
 	return SAL_OK;
 }
 
-int sal_image_open(struct sal_compile_pool *pool, const void *bytes, size_t size,
+int sal_image_open(const struct sal_compile_pool *pool, const void *bytes, size_t size,
 		   struct sal_image **out_image, struct sal_err *err)
 {
 	const uint8_t *at = bytes;
@@ -300,8 +312,13 @@ int sal_image_open(struct sal_compile_pool *pool, const void *bytes, size_t size
 		sal_image_unref(image);
 		return rc;
 	}
-	*out_image = sal_shelf_put(pool->shelf, image);
+	*out_image = image;
 	return SAL_OK;
+}
+
+struct sal_image *sal_compile_adopt(struct sal_compile_pool *pool, struct sal_image *take_image)
+{
+	return sal_shelf_put(pool->shelf, take_image);
 }
 
 void sal_compile_stats(const struct sal_compile_pool *pool, struct sal_compile_stats *out_stats)

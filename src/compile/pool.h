@@ -11,7 +11,7 @@
  *
  * The process must ignore SIGPIPE: helpers die.
  *
- * Threads: all calls and callbacks on the loop's thread.
+ * Threads: all calls and callbacks on the loop's thread, but those that say otherwise.
  */
 #ifndef SAL_COMPILE_POOL_H
 #define SAL_COMPILE_POOL_H
@@ -80,8 +80,11 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
  */
 void sal_compile_pool_close(struct sal_compile_pool *pool);
 
-/* The bytes are copied. fn is called once, never before this returns. */
-int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
+/*
+ * The program's bytes come from malloc and belong to the pool from now on, also if this fails. Format and options are
+ * copied. fn is called once, never before this returns.
+ */
+int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *take_source,
 		       const struct sal_compile_asker *asker,
 		       struct sal_compile_request **out_request, struct sal_err *err);
 /*
@@ -125,12 +128,14 @@ struct sal_image *sal_compile_find(struct sal_compile_pool *pool,
  * An image as bytes to be kept by others (JAX's own cache), and back. *out_bytes is owned by the caller.
  * Only what was sealed by a daemon of this user, with the same cache directory and the same vendor's plugin,
  * is opened: else -SAL_DATA_LOSS, -SAL_PERMISSION_DENIED or -SAL_FAILED_PRECONDITION. Without a cache
- * directory the seal dies with the pool.
+ * directory the seal dies with the pool. Any thread, while the pool is open: both read every byte.
  */
-int sal_image_seal(struct sal_compile_pool *pool, struct sal_image *image, void **out_bytes,
+int sal_image_seal(const struct sal_compile_pool *pool, struct sal_image *image, void **out_bytes,
 		   size_t *out_size, struct sal_err *err);
-int sal_image_open(struct sal_compile_pool *pool, const void *bytes, size_t size,
+int sal_image_open(const struct sal_compile_pool *pool, const void *bytes, size_t size,
 		   struct sal_image **out_image, struct sal_err *err);
+/* An opened image, or the same program that the pool has already. The caller owns a reference. */
+struct sal_image *sal_compile_adopt(struct sal_compile_pool *pool, struct sal_image *take_image);
 
 /* Thread-safe. */
 struct sal_image *sal_image_ref(struct sal_image *image);

@@ -71,8 +71,8 @@ struct sal_task {
 	bool was_moved; /* it was given to a second helper: the first ran out of memory */
 	bool has_key;
 	uint8_t key[SAL_PROGRAM_KEY_BYTES];
-	char *bytes; /* owned: what source points into */
-	struct sal_compile_source source;
+	char *bytes; /* owned: the format and the options of source */
+	struct sal_compile_source source; /* owns the program's bytes */
 	struct sal_request_list waiters; /* owned */
 	uv_work_t work;
 	struct sal_image *found; /* owned; on its way from the disk */
@@ -143,6 +143,7 @@ void sal_request_answer(struct sal_task *task, int code, const char *message,
 void sal_request_deliver(uv_idle_t *idle);
 
 /* task.c */
+/* Takes the program's bytes; NULL: no memory, or too many tasks, and nothing is taken. */
 struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 				 const struct sal_compile_source *source, struct sal_err *err);
 void sal_task_free(struct sal_task *task);

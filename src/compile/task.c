@@ -46,7 +46,7 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 		return NULL;
 	}
 	task = calloc(1, sizeof(*task));
-	to = malloc(source->format.size + source->program.size + source->options.size + 1);
+	to = malloc(source->format.size + source->options.size + 1);
 	whose = task && to ? sal_owner_find(pool, owner) : NULL;
 	if (!whose) {
 		free(task);
@@ -59,7 +59,7 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 	task->bytes = to;
 	task->work.data = task;
 	task->source.format = put(&to, source->format);
-	task->source.program = put(&to, source->program);
+	task->source.program = source->program;
 	task->source.options = put(&to, source->options);
 	TAILQ_INIT(&task->waiters);
 	sal_owner_assign(task, whose);
@@ -92,6 +92,7 @@ void sal_task_free(struct sal_task *task)
 	task->pool->task_count--;
 	sal_image_unref(task->found);
 	free(task->bytes);
+	free((void *)task->source.program.at);
 	free(task);
 }
 

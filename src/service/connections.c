@@ -56,7 +56,7 @@ static void end_session(struct svc_client *c)
 {
 	struct svc_server *server = c->server;
 
-	svc_jobs_cancel(c->session);
+	svc_tasks_cancel(c->session);
 	svc_lock(server);
 	c->session->socket = -1;
 	svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"

@@ -268,33 +268,33 @@ static bool take_compile_limits(struct svc_session *s, uint64_t request, uint64_
 	return false;
 }
 
-/* The copies of the client's bytes are made by the main thread, without the lock: see jobs.c. */
-static enum svc_taken post_job(struct svc_session *s, const struct svc_job *filled) SVC_LOCKED
+/* The client's bytes are read without the lock: see tasks.c. */
+static enum svc_taken post_task(struct svc_session *s, const struct svc_task *filled) SVC_LOCKED
 {
 	uint64_t bytes = filled->program_at.size + filled->options_at.size;
-	struct svc_job *job;
+	struct svc_task *task;
 
 	if (!take_compile_limits(s, filled->request, bytes))
 		return SVC_TAKEN;
-	job = malloc(sizeof(*job));
-	if (!job) {
+	task = malloc(sizeof(*task));
+	if (!task) {
 		svc_limit_give(s, SVC_COMPILES, 1);
 		svc_limit_give(s, SVC_COMPILE_BYTES, bytes);
 		return SVC_NO_MEMORY;
 	}
-	*job = *filled;
-	job->session = svc_session_ref(s);
-	if (job->image)
-		(void)sal_image_ref(job->image);
-	svc_server_post(s->server, job);
+	*task = *filled;
+	task->session = svc_session_ref(s);
+	if (task->image)
+		(void)sal_image_ref(task->image);
+	svc_server_post(s->server, task);
 	return SVC_TAKEN;
 }
 
 static enum svc_taken take_compile(struct svc_session *s,
 				   const struct sal_msg_compile *m) SVC_LOCKED
 {
-	struct svc_job job = {
-		.kind = SVC_JOB_COMPILE,
+	struct svc_task task = {
+		.kind = SVC_TASK_COMPILE,
 		.request = m->request,
 		.id = m->id,
 		.program_at = m->program,
@@ -304,14 +304,14 @@ static enum svc_taken take_compile(struct svc_session *s,
 	if (!svc_session_place(s, &m->program) || !svc_session_place(s, &m->options) ||
 	    svc_idmap_find(&s->programs, m->id))
 		return SVC_BROKEN;
-	memcpy(job.format, m->format, sizeof(job.format));
-	return post_job(s, &job);
+	memcpy(task.format, m->format, sizeof(task.format));
+	return post_task(s, &task);
 }
 
 static enum svc_taken take_load(struct svc_session *s, const struct sal_msg_load *m) SVC_LOCKED
 {
-	const struct svc_job job = {
-		.kind = SVC_JOB_LOAD,
+	const struct svc_task task = {
+		.kind = SVC_TASK_LOAD,
 		.request = m->request,
 		.id = m->id,
 		.program_at = m->blob,
@@ -319,7 +319,7 @@ static enum svc_taken take_load(struct svc_session *s, const struct sal_msg_load
 
 	if (!svc_session_place(s, &m->blob) || svc_idmap_find(&s->programs, m->id))
 		return SVC_BROKEN;
-	return post_job(s, &job);
+	return post_task(s, &task);
 }
 
 /* Small enough to be copied under the lock. */
@@ -340,8 +340,8 @@ static enum svc_taken give(struct svc_session *s, const struct sal_msg_fetch *m,
 static enum svc_taken take_fetch(struct svc_session *s, const struct sal_msg_fetch *m) SVC_LOCKED
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->id);
-	struct svc_job job = {
-		.kind = SVC_JOB_FETCH,
+	struct svc_task task = {
+		.kind = SVC_TASK_FETCH,
 		.request = m->request,
 		.id = m->id,
 		.what = m->what,
@@ -355,12 +355,12 @@ static enum svc_taken take_fetch(struct svc_session *s, const struct sal_msg_fet
 	}
 	if (m->into.size > 0 && !svc_session_place(s, &m->into))
 		return SVC_BROKEN;
-	job.image = p->shared->image;
-	if (m->what == SAL_FETCH_FACTS && job.image->facts.size <= GIVE_MAX)
-		return give(s, m, job.image->facts);
-	if (m->what == SAL_FETCH_OPTIMIZED && job.image->optimized.size <= GIVE_MAX)
-		return give(s, m, job.image->optimized);
-	return post_job(s, &job);
+	task.image = p->shared->image;
+	if (m->what == SAL_FETCH_FACTS && task.image->facts.size <= GIVE_MAX)
+		return give(s, m, task.image->facts);
+	if (m->what == SAL_FETCH_OPTIMIZED && task.image->optimized.size <= GIVE_MAX)
+		return give(s, m, task.image->optimized);
+	return post_task(s, &task);
 }
 
 static enum svc_taken take_unload(struct svc_session *s, const struct sal_msg_unload *m) SVC_LOCKED

@@ -26,7 +26,7 @@ static bool is_left_waiting(const struct svc_session *s)
 {
 	return has_work(s) && !s->core->running && !s->core->closing &&
 	       s->core->done_iterations == s->patience.iterations &&
-	       s->patience.jobs_done == s->patience.jobs;
+	       s->patience.tasks_done == s->patience.tasks;
 }
 
 static void tell_why(struct svc_session *s, uint64_t now_ns)
@@ -70,7 +70,7 @@ static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
 		p->told = false;
 		p->since_ns = 0;
 		p->iterations = s->core->done_iterations;
-		p->jobs = p->jobs_done;
+		p->tasks = p->tasks_done;
 	} else if (p->since_ns == 0) {
 		p->since_ns = now_ns;
 	} else if (!p->told && now_ns - p->since_ns >= TELL_AFTER_NS && r->told < TELL_MAX) {

@@ -29,8 +29,8 @@ struct svc_patience {
 	bool understands; /* its plugin knows what news are */
 	uint64_t since_ns; /* 0: it does not wait */
 	uint64_t iterations; /* it had done then */
-	uint64_t jobs; /* of it that the compile pool had done then */
-	uint64_t jobs_done; /* by the compile pool, so far */
+	uint64_t tasks; /* of it that the compile pool had done then */
+	uint64_t tasks_done; /* by the compile pool, so far */
 	bool told;
 };
 

@@ -147,7 +147,7 @@ static void init_lists(struct svc_server *server)
 		(void)pthread_mutex_init(&server->lanes[i].opening, NULL);
 	TAILQ_INIT(&server->sessions);
 	TAILQ_INIT(&server->posted);
-	TAILQ_INIT(&server->jobs);
+	TAILQ_INIT(&server->tasks);
 	TAILQ_INIT(&server->untold);
 	STAILQ_INIT(&server->decisions);
 	STAILQ_INIT(&server->ready);
@@ -172,8 +172,8 @@ int svc_server_open(struct svc_server *server, const struct svc_options *options
 	server->start_ns = server->idle_since_ns = svc_now_ns();
 	init_lists(server);
 	(void)uv_loop_init(&server->loop);
-	server->job_bell.data = server;
-	(void)uv_async_init(&server->loop, &server->job_bell, svc_on_jobs);
+	server->task_bell.data = server;
+	(void)uv_async_init(&server->loop, &server->task_bell, svc_on_tasks);
 	svc_news_open(server);
 	rc = svc_listen_open(&server->listen, server->options.socket_path, err);
 	if (rc >= 0)
@@ -262,7 +262,9 @@ void svc_server_close(struct svc_server *server)
 	(void)alarm(server->is_started ? LAST_ALARM_S : 0);
 	svc_connections_close(server);
 	svc_recall_save(server);
-	svc_on_jobs(&server->job_bell); /* of sessions that are gone: they are dropped */
+	svc_on_tasks(&server->task_bell); /* of sessions that are gone: they are dropped */
+	while (server->preparing > 0) /* these read the pool's seal */
+		(void)uv_run(&server->loop, UV_RUN_ONCE);
 	if (server->pool)
 		sal_compile_pool_close(server->pool);
 	if (!stop_threads(server)) {

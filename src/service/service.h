@@ -6,7 +6,7 @@
  *     server.c       main thread: everything started, and stopped
  *     listen.c       main thread: the socket, its folder and its lock
  *     connections.c  main thread: accept, hello, death of clients
- *     jobs.c         main thread: programs to be compiled, loaded, sealed
+ *     tasks.c         main thread: programs to be compiled, loaded, sealed
  *     admin*.c       main thread: answers to `salus ps` and its kind
  *     news.c         main thread: what waiting jobs are told
  *     lock.c         the one lock, and the rule about it
@@ -267,24 +267,29 @@ struct svc_segment {
 };
 
 /* Something for the main thread to do with the compile pool, for a session. */
-enum svc_job_kind {
-	SVC_JOB_COMPILE,
-	SVC_JOB_LOAD,
-	SVC_JOB_FETCH
+enum svc_task_kind {
+	SVC_TASK_COMPILE,
+	SVC_TASK_LOAD,
+	SVC_TASK_FETCH
 };
 
-struct svc_job {
-	TAILQ_ENTRY(svc_job) link; /* in server->jobs, then session->jobs */
-	enum svc_job_kind kind;
+struct svc_task {
+	TAILQ_ENTRY(svc_task) link; /* in server->tasks, then session->tasks */
+	enum svc_task_kind kind;
 	struct svc_session *session; /* owned reference */
 	uint64_t request, id;
 	char format[16];
 	struct sal_place_in_arena program_at,
 		options_at; /* the client's bytes; load: the blob is the program */
-	void *program, *options; /* owned; copies of them, made by the main thread */
+	const void *program_from, *options_from; /* borrowed: session; where these are */
+	void *program, *options; /* owned; copies of them */
 	uint32_t what; /* fetch: enum sal_fetch */
 	struct sal_place_in_arena into; /* fetch */
-	struct sal_image *image; /* owned reference; fetch */
+	void *into_at; /* borrowed: session */
+	struct sal_image *image; /* owned reference; fetch, and load when opened */
+	uint64_t size; /* fetch: of what was asked for */
+	struct sal_err err; /* why it could not be prepared */
+	uv_work_t work;
 	struct sal_compile_request *pending; /* compile, while it goes on */
 };
 
@@ -347,7 +352,7 @@ struct svc_session {
 	struct svc_freeing freeing;
 	uint64_t freeing_bytes; /* charged for what is in the trash */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
-	TAILQ_HEAD(, svc_job) jobs; /* at the compile pool */
+	TAILQ_HEAD(, svc_task) tasks; /* at the compile pool */
 	struct sal_session *core; /* borrowed: engine */
 	uint64_t live_bytes; /* of buffers that have memory, on the device or paged out */
 	uint64_t charged_bytes; /* the same, as the engine counts them: see svc_buffer_charge */
@@ -543,7 +548,7 @@ struct svc_server {
 	struct svc_idmap by_id; /* of the same */
 	struct svc_session_list posted; /* with errands that nobody carries */
 	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
-	TAILQ_HEAD(, svc_job) jobs; /* for the main thread */
+	TAILQ_HEAD(, svc_task) tasks; /* for the main thread */
 	struct svc_waiter_list ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
 	_Atomic(struct svc_execution *) done; /* ended, not yet accounted; pushed by any thread */
@@ -564,7 +569,8 @@ struct svc_server {
 	/* main thread only */
 	uv_loop_t loop;
 	uv_poll_t listener;
-	uv_async_t job_bell;
+	uv_async_t task_bell;
+	uint32_t preparing; /* main thread; tasks that a thread of libuv's has */
 	uv_signal_t on_term, on_int;
 	uv_timer_t idle_timer, hello_timer;
 	struct svc_listen listen;
@@ -592,10 +598,10 @@ void svc_server_close(struct svc_server *server);
 void svc_connections_open(struct svc_server *server);
 void svc_connections_close(struct svc_server *server);
 /* Hand a job to the main thread. Under server->lock. */
-void svc_server_post(struct svc_server *server, struct svc_job *take_job);
+void svc_server_post(struct svc_server *server, struct svc_task *take_task);
 /* Main thread: do what was posted; forget what the pool still has of a session's. */
-void svc_on_jobs(uv_async_t *bell);
-void svc_jobs_cancel(struct svc_session *s);
+void svc_on_tasks(uv_async_t *bell);
+void svc_tasks_cancel(struct svc_session *s);
 uint64_t svc_now_ns(void);
 
 #endif

@@ -226,7 +226,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	svc_idmap_init(&s->programs);
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
-	TAILQ_INIT(&s->jobs);
+	TAILQ_INIT(&s->tasks);
 	STAILQ_INIT(&s->errands);
 	svc_freeing_init(s);
 	s->decision.session = s;

@@ -9,13 +9,13 @@
 #include "base/units.h"
 
 /* The first of the session's programs that the pool has; NULL: they are on their way there. */
-static const struct svc_job *first_pending(const struct svc_session *s)
+static const struct svc_task *first_pending(const struct svc_session *s)
 {
-	const struct svc_job *job;
+	const struct svc_task *task;
 
-	TAILQ_FOREACH(job, &s->jobs, link)
-		if (job->pending)
-			return job;
+	TAILQ_FOREACH(task, &s->tasks, link)
+		if (task->pending)
+			return task;
 	return NULL;
 }
 
@@ -74,14 +74,14 @@ static void say_running(struct svc_why *why, const struct sal_compile_wait *wait
 
 void svc_why_compile(struct svc_why *why)
 {
-	const struct svc_job *job = first_pending(why->s);
+	const struct svc_task *task = first_pending(why->s);
 	uint32_t others = (uint32_t)why->s->account.used[SVC_COMPILES] - 1;
 	struct sal_compile_wait wait = { .stage = SAL_COMPILE_FINDING };
 
 	why->waits_for = "compile";
 	sal_words_add(&why->words, "waiting for the compiler: ");
-	if (job)
-		sal_compile_waiting(job->pending, &wait);
+	if (task)
+		sal_compile_waiting(task->pending, &wait);
 	if (wait.stage == SAL_COMPILE_QUEUED)
 		say_queued(why, &wait);
 	else if (wait.stage == SAL_COMPILE_RUNNING)

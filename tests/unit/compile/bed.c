@@ -90,6 +90,15 @@ void bed_compiled(void *ctx, int code, const char *message, struct sal_image *im
 	}
 }
 
+struct sal_text bed_copy(struct sal_text text)
+{
+	char *copy = malloc(text.size + 1);
+
+	assert_non_null(copy);
+	memcpy(copy, text.at, text.size);
+	return (struct sal_text){ copy, text.size };
+}
+
 struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
 				       struct bed_outcome *o)
 {
@@ -100,7 +109,7 @@ struct sal_compile_request *bed_submit_as(struct bed *bed, uint64_t owner, struc
 					  struct bed_outcome *o)
 {
 	struct sal_compile_asker asker = { owner, bed_compiled, o };
-	struct sal_compile_source source = { .format = TEXT("mlir"), .program = program };
+	struct sal_compile_source source = { .format = TEXT("mlir"), .program = bed_copy(program) };
 	struct sal_compile_request *request;
 	struct sal_err err = { 0 };
 

@@ -66,6 +66,8 @@ struct sal_compile_stats bed_stats(const struct bed *bed);
 int bed_helper(const struct bed *bed);
 
 void bed_compiled(void *ctx, int code, const char *message, struct sal_image *image);
+/* A copy from malloc, as sal_compile_submit takes it. */
+struct sal_text bed_copy(struct sal_text text);
 struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
 				       struct bed_outcome *o);
 struct sal_compile_request *bed_submit_as(struct bed *bed, uint64_t owner, struct sal_text program,

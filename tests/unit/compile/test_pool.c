@@ -200,7 +200,7 @@ static int submit_with(struct bed *bed, const char *format, struct sal_text opti
 		       struct bed_outcome *o, struct sal_err *err)
 {
 	struct sal_compile_source source = { .format = { format, strlen(format) },
-					     .program = TEXT(ADD),
+					     .program = bed_copy(TEXT(ADD)),
 					     .options = options };
 	struct sal_compile_asker asker = { 1, bed_compiled, o };
 	struct sal_compile_request *request;
@@ -406,6 +406,7 @@ static void opens_what_it_sealed(void **state)
 	bed_wait(bed, o.calls);
 	assert_int_equal(sal_image_seal(bed->pool, o.image, &bytes, &size, &err), SAL_OK);
 	assert_int_equal(sal_image_open(bed->pool, bytes, size, &image, &err), SAL_OK);
+	image = sal_compile_adopt(bed->pool, image);
 	assert_ptr_equal(image, o.image);
 	sal_image_unref(image);
 	bed_close(bed);

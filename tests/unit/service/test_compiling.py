@@ -151,3 +151,39 @@ def test_programs_that_are_unloaded_at_once(start):
         wait_until(lambda: question(daemon, op="ps")["sessions"][0]["programs"] == 0, 5, "the programs to go")
         client.compile(ADD)
     wait_until(lambda: not daemon.sessions(), 5, "the session to go")
+
+
+def long_text(number, size=40 << 20):
+    """A right program after so many bytes of comment."""
+    line = b"# " + b"x" * 61 + b"\n"
+    return b"fake 1\n# %d\n" % number + line * (size // len(line)) + b"output u8 2 = add 0 1\n"
+
+
+def test_a_long_text_is_compiled(start):
+    daemon = start()
+    with Client(daemon.path) as client:
+        assert client.grow(64 << 20)[0] == 0
+        request, program = client.new(), client.new()
+        client.send(compile_record(request, program, client.put(0, long_text(0), segment=1)))
+        assert client.answer(request, 30)[2] == 0
+        assert sum_of_two(client, program) == b"\6\10"
+
+
+def test_sessions_leave_while_their_texts_are_read(start):
+    daemon = start()
+    before = daemon.holdings()
+    for number in range(6):
+        with Client(daemon.path) as client:
+            assert client.grow(64 << 20)[0] == 0
+            where = client.put(0, long_text(number), segment=1)
+            client.send(compile_record(client.new(), client.new(), where))
+    wait_until(lambda: not daemon.sessions() and daemon.is_back_at(before), 20, "everything to be given back")
+
+
+def test_salusd_ends_while_a_text_is_read(start):
+    daemon = start()
+    with Client(daemon.path) as client:
+        assert client.grow(64 << 20)[0] == 0
+        where = client.put(0, long_text(0), segment=1)
+        client.send(*(compile_record(client.new(), client.new(), where) for _ in range(3)))
+        daemon.stop()

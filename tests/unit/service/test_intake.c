@@ -296,7 +296,7 @@ static void texts_to_compile_have_limits(void **state)
 	m.program.offset = SVC_SEGMENT_BYTES - 50;
 	assert_int_equal(take(&m), SVC_BROKEN);
 	client_kill(&a);
-	svc_on_jobs(&bed.server.job_bell);
+	svc_on_tasks(&bed.server.task_bell);
 	close_one();
 }
 

@@ -119,15 +119,15 @@ static void test_why_compile(void **state)
 	struct bed *b = bed_open(&sal_policy_fair, 1);
 	struct svc_session *s = bed_add_plain(b, "s");
 	const struct svc_session *slow = bed_add_plain(b, "slow");
-	struct svc_job job = { .pending = (struct sal_compile_request *)b };
+	struct svc_task job = { .pending = (struct sal_compile_request *)b };
 	const json_t *answer;
 
 	(void)state;
-	TAILQ_INIT(&s->jobs);
+	TAILQ_INIT(&s->tasks);
 	s->account.used[SVC_COMPILES] = 1; /* on its way */
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "compile");
-	TAILQ_INSERT_TAIL(&s->jobs, &job, link);
+	TAILQ_INSERT_TAIL(&s->tasks, &job, link);
 	s->account.used[SVC_COMPILES] = 3;
 	b->server.options.compile_time_ns = SAL_COMPILE_TIME_NS;
 	bed_wait = (struct sal_compile_wait){ SAL_COMPILE_RUNNING, 9000 * MS, 7000 * MS, 0 };
@@ -144,7 +144,7 @@ static void test_why_compile(void **state)
 	assert_says(answer, "text", "), for 11s, a job that has left, for 1s;");
 	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 1);
 	s->account.used[SVC_COMPILES] = 0;
-	TAILQ_REMOVE(&s->jobs, &job, link);
+	TAILQ_REMOVE(&s->tasks, &job, link);
 	bed_close(b);
 }
 
