@@ -155,7 +155,24 @@ def awaits(path):
     keep_full(c, record(10, struct.pack("<QQ", 7, a)) * 4096)
 
 
-ATTACKS = {f.__name__: f for f in (cheap, products, compiles, bell, deletes, arrays, hellos, answers, traces, awaits)}
+def texts(path):
+    """Programs of 400 MiB that make no sense, one after the other."""
+    from liar import Client, compile_record
+
+    c = Client(path)
+    code, segment, size = c.grow(400 << 20)
+    if code:
+        sys.exit(f"no shared memory: {code}")
+    where = c.put(0, b"#" * (400 << 20), segment=segment)
+    begin()
+    while True:
+        request = c.new()
+        c.send(compile_record(request, c.new(), where))
+        c.answer(request, 60)
+
+
+ATTACKS = {f.__name__: f for f in (cheap, products, compiles, bell, deletes, arrays, hellos, answers, traces, awaits,
+                                   texts)}
 
 if __name__ == "__main__":
     ATTACKS[sys.argv[1]](sys.argv[2])
