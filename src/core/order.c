@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "core/engine_impl.h"
+#include "core/engine/engine_impl.h"
 
 int sal_order_by_rank(const struct sal_session *a, const struct sal_session *b)
 {

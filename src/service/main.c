@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/guard.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "service/options.h"
 #include "service/service.h"
 

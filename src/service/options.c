@@ -8,7 +8,7 @@
 
 #include <ini.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/machine.h"
 #include "base/units.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "wire/facts.h"
 
 #define HELPERS 2

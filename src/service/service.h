@@ -44,22 +44,22 @@
 #include <uv.h>
 
 #include "base/err.h"
-#include "compile/pool.h"
+#include "compile/pool/pool.h"
 #include "core/engine.h"
 #include "device/device.h"
 #include "link/holding.h"
 #include "link/ring.h"
-#include "service/carrier.h"
-#include "service/dispatch.h"
-#include "service/connections.h"
-#include "service/idmap.h"
+#include "service/run/carrier.h"
+#include "service/run/dispatch.h"
+#include "service/client/connections.h"
+#include "service/client/idmap.h"
 #include "service/limits.h"
-#include "service/listen.h"
+#include "service/client/listen.h"
 #include "service/lock.h"
-#include "service/news.h"
-#include "service/pause.h"
-#include "service/recall.h"
-#include "service/trace.h"
+#include "service/admin/news.h"
+#include "service/run/pause.h"
+#include "service/profile/recall.h"
+#include "service/admin/trace.h"
 
 #define SVC_RING_BYTES (UINT64_C(4) << 20)
 #define SVC_SEGMENT_BYTES (UINT64_C(64) << 20)

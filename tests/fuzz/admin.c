@@ -2,7 +2,7 @@
 /* Questions: whatever the line, the answer is a line. */
 #include "fuzz/fuzz.h"
 #include "fuzz/server.h"
-#include "service/admin.h"
+#include "service/admin/admin.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/log_tail.h"
+#include "cli/daemon/log_tail.h"
 #include "cli/save.h"
 
 #define LINES 12 /* as log_tail.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* job_env: what a job is called, and what it finds in its environment. */
-#include "cli/job_env.h"
+#include "cli/daemon/job_env.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

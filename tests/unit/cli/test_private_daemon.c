@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* private_daemon: one that does not get done is stopped; nothing is left to the job. The rest, with
  * many processes at once, is in test_cli_run.py. */
-#include "cli/private_daemon.h"
+#include "cli/daemon/private_daemon.h"
 
 #include <dirent.h>
 #include <errno.h>

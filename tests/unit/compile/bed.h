@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "compile/pool.h"
+#include "compile/pool/pool.h"
 #include "unit/compile/folder.h"
 
 #define BED_DEADLINE_NS (UINT64_C(60) * 1000000000)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* identity: the same plugin is the same again, and whatever differs makes it another. */
-#include "compile/identity.h"
+#include "compile/store/identity.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* key and frame: a program's name has all in it that changes the outcome and nothing else; heads are read strictly. */
-#include "compile/key.h"
+#include "compile/store/key.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

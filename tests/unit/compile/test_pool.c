@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pool: programs compiled once, found again, cancelled, sealed; a stopped helper is one that compiles for long. */
-#include "compile/pool.h"
+#include "compile/pool/pool.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -15,10 +15,10 @@
 #include <cmocka.h>
 #include <sodium.h>
 
-#include "compile/disk.h"
-#include "compile/image.h"
-#include "compile/secret.h"
-#include "compile/shelf.h"
+#include "compile/store/disk.h"
+#include "compile/store/image.h"
+#include "compile/store/secret.h"
+#include "compile/store/shelf.h"
 #include "unit/compile/folder.h"
 
 static const uint8_t first_identity[SAL_IDENTITY_BYTES] = { 1 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "service/admin.h"
+#include "service/admin/admin.h"
 
 #define MS UINT64_C(1000000)
 #define GIB (UINT64_C(1) << 30)

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "compile/image.h"
+#include "compile/store/image.h"
 #include "link/socket.h"
 #include "wire/facts.h"
 

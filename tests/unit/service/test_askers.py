@@ -21,7 +21,7 @@ from liar import (BUILD, PATIENCE, WELCOME, Client, Daemon, HungUp, ask, connect
                   receive, wait_until)
 
 ADD = "fake 1\noutput u8 4 = add 0 1\n"
-SILENT_MAX, TAKING_MAX, FDS_MAX = 48, 96, 4  # user-strangers, user-questions; src/service/connections.h
+SILENT_MAX, TAKING_MAX, FDS_MAX = 48, 96, 4  # user-strangers, user-questions; src/service/client/connections.h
 MANY = [word for what in ("sessions", "arena") for scope in ("user", "daemon")
         for word in ("--limit", f"{scope}-{what}=none")]
 MIB = 1 << 20

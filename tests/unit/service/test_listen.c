@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* listen: which folders, what is replaced, what is never removed. */
-#include "service/listen.h"
+#include "service/client/listen.h"
 
 #include <errno.h>
 #include <fcntl.h>

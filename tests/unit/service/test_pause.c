@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/pause.h"
+#include "service/run/pause.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

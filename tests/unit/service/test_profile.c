@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/profile.h"
+#include "service/profile/profile.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "unit/compile/folder.h"
 
 /* --- helpers ---------------------------------------------------------------------------------------- */

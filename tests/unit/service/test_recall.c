@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A real engine and a store in memory; the sessions have nothing but what recall looks at. */
-#include "service/recall.h"
+#include "service/profile/recall.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

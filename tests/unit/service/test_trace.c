@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace: the ring keeps the last entries in order, and a copy of it is whole. */
-#include "service/trace.h"
+#include "service/admin/trace.h"
 
 #include <sched.h>
 #include <setjmp.h>

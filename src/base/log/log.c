@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log/log.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log/line.h"
+#include "base/log/writer.h"
+
+#define AREAS_MAX 16
+#define CRASH_WAIT_MS 200
+
+/* Lines of one level about one area. */
+struct area {
+	const char *name; /* borrowed: a literal; NULL: free */
+	enum sal_log_level level;
+	struct sal_log_budget budget;
+};
+
+static struct {
+	int fd; /* -1: there is a writer, or nothing at all */
+	enum sal_log_level most;
+	struct sal_log_writer *writer; /* owned */
+	pthread_mutex_t lock; /* guards areas */
+	struct area areas[AREAS_MAX];
+} sink = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* --- budgets ------------------------------------------------------------------------------------------------ */
+
+/* Each line pays for a time; the burst is how far ahead of now one may have paid. */
+bool sal_log_budget_take(struct sal_log_budget *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
+{
+	uint64_t price_ns = UINT64_C(1000000000) / per_s;
+
+	if (b->paid_until_ns < now_ns)
+		b->paid_until_ns = now_ns;
+	if (b->paid_until_ns - now_ns > (burst - 1) * price_ns) {
+		b->left_out++;
+		return false;
+	}
+	b->paid_until_ns += price_ns;
+	return true;
+}
+
+/* Areas are few; if there should be more, the last ones share. */
+static struct area *find_area(const char *name, enum sal_log_level level)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < AREAS_MAX && sink.areas[i].name; i++)
+		if (sink.areas[i].level == level && strcmp(sink.areas[i].name, name) == 0)
+			return &sink.areas[i];
+	sink.areas[i].name = name;
+	sink.areas[i].level = level;
+	return &sink.areas[i];
+}
+
+static void put_left_out(enum sal_log_level level, const char *area, uint64_t lines)
+{
+	char line[SAL_LOG_LINE_BYTES];
+	size_t n;
+
+	if (lines == 0)
+		return;
+	n = sal_log_line_print(line, level, area,
+			       "left out %llu lines: too many in so short a time",
+			       (unsigned long long)lines);
+	(void)sal_log_queue_put(&sink.writer->queue, line, n, SAL_LOG_QUEUE_BYTES);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* Whether one more line of that kind may be written now. Says first how many were left out before it. */
+static bool is_allowed(enum sal_log_level level, const char *area)
+{
+	uint64_t left_out = 0;
+	struct area *a;
+	bool ok;
+
+	if (level == SAL_LOG_DEBUG)
+		return true; /* that is asked for */
+	(void)pthread_mutex_lock(&sink.lock);
+	a = find_area(area, level);
+	ok = sal_log_budget_take(&a->budget, now_ns(), SAL_LOG_BURST_LINES, SAL_LOG_LINES_PER_S);
+	if (ok) {
+		left_out = a->budget.left_out;
+		a->budget.left_out = 0;
+	}
+	(void)pthread_mutex_unlock(&sink.lock);
+	put_left_out(level, area, left_out);
+	if (!ok)
+		atomic_store(&sink.writer->owes, true);
+	return ok;
+}
+
+/* The log's thread: a second has gone by without a line that could have said it. */
+static void report(void)
+{
+	size_t i;
+
+	for (i = 0; i < AREAS_MAX; i++) {
+		struct area a;
+
+		(void)pthread_mutex_lock(&sink.lock);
+		a = sink.areas[i];
+		sink.areas[i].budget.left_out = 0;
+		(void)pthread_mutex_unlock(&sink.lock);
+		put_left_out(a.level, a.name, a.budget.left_out);
+	}
+}
+
+/* --- lines -------------------------------------------------------------------------------------------------- */
+
+static void write_now(const char *line, size_t size)
+{
+	struct pollfd p = { .fd = sink.fd, .events = POLLOUT };
+
+	if (poll(&p, 1, 0) <= 0 || write(sink.fd, line, size) < 0)
+		return; /* there is nowhere to say so */
+}
+
+static void write_line(enum sal_log_level level, const char *area, const char *fmt, va_list args)
+	__attribute__((format(printf, 3, 0)));
+
+static void write_line(enum sal_log_level level, const char *area, const char *fmt, va_list args)
+{
+	char line[SAL_LOG_LINE_BYTES];
+	size_t n;
+
+	if (sink.writer && !is_allowed(level, area))
+		return;
+	n = sal_log_line_format(line, level, area, fmt, args);
+	if (sink.writer)
+		(void)sal_log_queue_put(&sink.writer->queue, line, n, SAL_LOG_QUEUE_BYTES);
+	else
+		write_now(line, n);
+}
+
+static bool is_wanted(enum sal_log_level level)
+{
+	return (sink.fd >= 0 || sink.writer) && level <= sink.most;
+}
+
+void sal_log_write(enum sal_log_level level, const char *area, const char *fmt, ...)
+{
+	va_list args;
+
+	if (!is_wanted(level))
+		return;
+	va_start(args, fmt);
+	write_line(level, area, fmt, args);
+	va_end(args);
+}
+
+void sal_log_limited(struct sal_log_budget *b, enum sal_log_level level, const char *area,
+		     const char *fmt, ...)
+{
+	uint64_t left_out;
+	va_list args;
+	bool ok;
+
+	if (!is_wanted(level))
+		return;
+	(void)pthread_mutex_lock(&sink.lock);
+	ok = sal_log_budget_take(b, now_ns(), SAL_LOG_LIMITED_BURST_LINES,
+				 SAL_LOG_LIMITED_LINES_PER_S);
+	left_out = b->left_out;
+	if (ok)
+		b->left_out = 0;
+	(void)pthread_mutex_unlock(&sink.lock);
+	if (!ok)
+		return;
+	va_start(args, fmt);
+	write_line(level, area, fmt, args);
+	va_end(args);
+	if (left_out)
+		sal_log_write(level, area, "left out %llu lines like the one before",
+			      (unsigned long long)left_out);
+}
+
+/* --- start and stop ----------------------------------------------------------------------------------------- */
+
+void sal_log_open(int fd, enum sal_log_level most)
+{
+	sink.fd = fd;
+	sink.most = most;
+}
+
+/* Other threads go on while this one waits for the log's. Then the signal does what it does. */
+static void on_crash(int number)
+{
+	char text[] = "died of signal 00\n";
+
+	text[sizeof(text) - 4] = (char)('0' + number / 10);
+	text[sizeof(text) - 3] = (char)('0' + number % 10);
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		text[0] = '\0'; /* what came before is more important */
+	(void)sal_log_flush(CRASH_WAIT_MS);
+	(void)raise(number); /* comes when this returns: the handler is gone already */
+}
+
+static void watch_crashes(void)
+{
+	static const int numbers[] = { SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL };
+	struct sigaction ours = { .sa_handler = on_crash, .sa_flags = SA_RESETHAND };
+	struct sigaction before;
+	size_t i;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+			(void)sigaction(numbers[i], &ours, NULL);
+}
+
+int sal_log_start(const struct sal_log_config *cfg, struct sal_err *err)
+{
+	int rc = sal_log_writer_create(cfg, report, &sink.writer, err);
+
+	if (rc < 0)
+		return rc;
+	sink.most = cfg->most;
+	watch_crashes();
+	return SAL_OK;
+}
+
+bool sal_log_flush(unsigned wait_ms)
+{
+	return !sink.writer || sal_log_writer_flush(sink.writer, wait_ms);
+}
+
+void sal_log_stop(unsigned wait_ms)
+{
+	struct sal_log_writer *writer = sink.writer;
+
+	if (!writer)
+		return;
+	report();
+	sink.writer = NULL;
+	sal_log_writer_destroy(writer, wait_ms);
+}

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim - `salus sim`: replay a trace of jobs under one or more policies.
+ *
+ * Everything is computed before anything is written, so a bad trace leaves no files behind.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "cli/cli.h"
+#include "cli/cmd/replay.h"
+#include "cli/save.h"
+#include "sim/chrome.h"
+#include "sim/report.h"
+#include "sim/sim.h"
+#include "sim/svg.h"
+
+#define POLICIES_MAX 16
+
+struct request {
+	const char *trace_path;
+	const char *replay_path;
+	const char *svg_path;
+	const char *chrome_path;
+	const struct sal_policy *policies[POLICIES_MAX];
+	size_t policy_count;
+	struct sim_options options;
+	bool with_jobs, json, static_partition;
+};
+
+enum {
+	OPT_TRACE = 1000,
+	OPT_REPLAY,
+	OPT_POLICY,
+	OPT_MEMORY,
+	OPT_LANES,
+	OPT_PAGE_BANDWIDTH,
+	OPT_NO_PAGING,
+	OPT_SWITCH,
+	OPT_JSON,
+	OPT_JOBS,
+	OPT_SVG,
+	OPT_CHROME,
+	OPT_STATIC,
+	OPT_CHECK,
+};
+
+static const struct option long_options[] = {
+	{ "trace", required_argument, NULL, OPT_TRACE },
+	{ "replay", required_argument, NULL, OPT_REPLAY },
+	{ "policy", required_argument, NULL, OPT_POLICY },
+	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "lanes", required_argument, NULL, OPT_LANES },
+	{ "page-bandwidth", required_argument, NULL, OPT_PAGE_BANDWIDTH },
+	{ "no-paging", no_argument, NULL, OPT_NO_PAGING },
+	{ "switch", required_argument, NULL, OPT_SWITCH },
+	{ "json", no_argument, NULL, OPT_JSON },
+	{ "jobs", no_argument, NULL, OPT_JOBS },
+	{ "svg", required_argument, NULL, OPT_SVG },
+	{ "chrome", required_argument, NULL, OPT_CHROME },
+	{ "static", no_argument, NULL, OPT_STATIC },
+	{ "check", no_argument, NULL, OPT_CHECK },
+	{ NULL, 0, NULL, 0 },
+};
+
+static int parse_policies(struct request *q, char *list)
+{
+	char *name;
+
+	while ((name = strsep(&list, ","))) {
+		const struct sal_policy *policy = sal_policy_find(name);
+
+		if (!policy)
+			return cli_usage_error(
+				&cli_cmd_sim,
+				"no policy \"%s\"; there are fifo, srtf, pack, fair, "
+				"rr, priority, las and mix",
+				name);
+		if (q->policy_count == POLICIES_MAX)
+			return cli_usage_error(&cli_cmd_sim, "more than %d policies", POLICIES_MAX);
+		q->policies[q->policy_count++] = policy;
+	}
+	return CLI_OK;
+}
+
+static int parse_lanes(struct request *q, const char *text)
+{
+	char *end;
+	unsigned long lanes = strtoul(text, &end, 10);
+
+	if (*end || end == text || lanes < 1 || lanes > SAL_LANES_MAX || *text == '-')
+		return cli_usage_error(&cli_cmd_sim, "--lanes is \"%s\", expected 1 to %d", text,
+				       SAL_LANES_MAX);
+	q->options.tuning.lanes = (uint32_t)lanes;
+	return CLI_OK;
+}
+
+/* One option with a unit. */
+static int parse_quantity(struct request *q, int option, const char *text)
+{
+	struct sal_tuning *tuning = &q->options.tuning;
+	struct sal_err err = { 0 };
+	const char *name;
+	int rc;
+
+	if (option == OPT_MEMORY) {
+		name = "--memory";
+		rc = sal_bytes_parse(text, &q->options.capacity_bytes, &err);
+		if (rc >= 0 && q->options.capacity_bytes == 0)
+			rc = sal_err_set(&err, SAL_INVALID_ARGUMENT, "0 is no size");
+	} else if (option == OPT_PAGE_BANDWIDTH) {
+		name = "--page-bandwidth";
+		rc = sal_rate_parse(text, &tuning->page_bytes_per_s, &err);
+		if (rc >= 0 && tuning->page_bytes_per_s == 0)
+			rc = sal_err_set(&err, SAL_INVALID_ARGUMENT,
+					 "0 is no rate; --no-paging turns paging off");
+	} else {
+		name = "--switch";
+		rc = sal_duration_parse(text, &q->options.switch_ns, &err);
+	}
+	return rc < 0 ? cli_usage_error(&cli_cmd_sim, "%s: %s", name, err.text) : CLI_OK;
+}
+
+static int parse_option(struct request *q, int option)
+{
+	switch (option) {
+	case OPT_TRACE:
+		q->trace_path = optarg;
+		return CLI_OK;
+	case OPT_REPLAY:
+		q->replay_path = optarg;
+		return CLI_OK;
+	case OPT_POLICY:
+		return parse_policies(q, optarg);
+	case OPT_LANES:
+		return parse_lanes(q, optarg);
+	case OPT_MEMORY:
+	case OPT_PAGE_BANDWIDTH:
+	case OPT_SWITCH:
+		return parse_quantity(q, option, optarg);
+	case OPT_NO_PAGING:
+		q->options.tuning.page_bytes_per_s = 0;
+		return CLI_OK;
+	case OPT_JSON:
+		q->json = true;
+		return CLI_OK;
+	case OPT_JOBS:
+		q->with_jobs = true;
+		return CLI_OK;
+	case OPT_SVG:
+		q->svg_path = optarg;
+		q->options.keep_spans = true;
+		return CLI_OK;
+	case OPT_CHROME:
+		q->chrome_path = optarg;
+		q->options.keep_records = true;
+		return CLI_OK;
+	case OPT_STATIC:
+		q->static_partition = true;
+		return CLI_OK;
+	case OPT_CHECK:
+		q->options.check = true;
+		return CLI_OK;
+	default: /* getopt has said what is wrong */
+		(void)fprintf(stderr, "Try `salus sim --help`.\n");
+		return CLI_USAGE;
+	}
+}
+
+static int parse(struct request *q, int argc, char **argv)
+{
+	int option, rc;
+
+	memset(q, 0, sizeof(*q));
+	sal_tuning_default(&q->options.tuning);
+	optind = 1;
+	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		rc = parse_option(q, option);
+		if (rc != CLI_OK)
+			return rc;
+	}
+	if (optind < argc)
+		return cli_usage_error(&cli_cmd_sim, "what is \"%s\"?", argv[optind]);
+	if (q->replay_path && (q->trace_path || q->policy_count > 0 || q->options.capacity_bytes))
+		return cli_usage_error(&cli_cmd_sim, "--replay FILE brings its own %s",
+				       q->trace_path	 ? "jobs"
+				       : q->policy_count ? "policy"
+							 : "memory");
+	if (q->replay_path)
+		return CLI_OK;
+	if (!q->trace_path)
+		return cli_usage_error(&cli_cmd_sim, "--trace FILE.csv is missing");
+	if (q->options.capacity_bytes == 0)
+		return cli_usage_error(&cli_cmd_sim, "--memory SIZE is missing");
+	if (q->policy_count == 0 && !q->static_partition)
+		return cli_usage_error(&cli_cmd_sim, "--policy NAME[,NAME...] is missing");
+	if (q->static_partition && (q->svg_path || q->chrome_path) && q->policy_count == 0)
+		return cli_usage_error(&cli_cmd_sim, "--static has no picture and no trace");
+	return CLI_OK;
+}
+
+/* Results to be written. */
+struct drawing {
+	const struct sim_result *results;
+	size_t count;
+};
+
+static int write_svg(FILE *out, const void *what, struct sal_err *err)
+{
+	const struct drawing *d = what;
+
+	return sim_svg_write(out, d->results, d->count, err);
+}
+
+static int write_chrome(FILE *out, const void *what, struct sal_err *err)
+{
+	const struct drawing *d = what;
+
+	return sim_chrome_write(out, d->results, d->count, err);
+}
+
+static int write_all(const struct request *q, const struct sim_result *results, size_t count)
+{
+	/* Static partitioning, if asked for, comes last. */
+	struct drawing drawn = { .results = results, .count = q->policy_count };
+	struct sal_err err = { 0 };
+	int rc = SAL_OK;
+
+	if (q->svg_path)
+		rc = cli_save(q->svg_path, write_svg, &drawn, &err);
+	if (rc >= 0 && q->chrome_path)
+		rc = cli_save(q->chrome_path, write_chrome, &drawn, &err);
+	if (rc < 0)
+		return cli_fail(CLI_CANNOT_CREATE, &err);
+	if (q->json)
+		rc = sim_report_json(stdout, results, count, q->with_jobs, &err);
+	else
+		rc = sim_report_text(stdout, results, count, q->with_jobs, &err);
+	if (rc >= 0 && fflush(stdout) != 0)
+		rc = sal_err_set(&err, SAL_UNAVAILABLE, "cannot write the report: %s",
+				 strerror(errno));
+	return rc < 0 ? cli_fail(CLI_FAILED, &err) : CLI_OK;
+}
+
+static int simulate(const struct request *q, const struct sim_trace *trace)
+{
+	struct sim_result results[POLICIES_MAX + 1];
+	struct sal_err err = { 0 };
+	size_t count = 0, i;
+	int rc = SAL_OK, code;
+
+	for (i = 0; rc >= 0 && i < q->policy_count; i++) {
+		rc = sim_run(trace, q->policies[i], &q->options, &results[count], &err);
+		count += rc >= 0;
+	}
+	if (rc >= 0 && q->static_partition) {
+		rc = sim_run_static(trace, &q->options, &results[count], &err);
+		count += rc >= 0;
+	}
+	code = rc < 0 ? cli_fail(CLI_FAILED, &err) : write_all(q, results, count);
+	while (count > 0)
+		sim_result_fini(&results[--count]);
+	return code;
+}
+
+static int run_sim(int argc, char **argv)
+{
+	struct request q;
+	struct sim_trace trace;
+	struct sal_err err = { 0 };
+	int rc = parse(&q, argc, argv);
+
+	if (rc != CLI_OK)
+		return rc;
+	if (q.replay_path)
+		return cli_replay(q.replay_path, q.json);
+	rc = sim_trace_read(q.trace_path, &trace, &err);
+	if (rc < 0) /* file:line: what, for editors to follow */
+		return (void)fprintf(stderr, "%s\n", err.text),
+		       rc == -SAL_NOT_FOUND ? CLI_NO_INPUT : CLI_BAD_DATA;
+	rc = simulate(&q, &trace);
+	sim_trace_fini(&trace);
+	return rc;
+}
+
+const struct cli_command cli_cmd_sim = {
+	.name = "sim",
+	.summary = "replay a trace of jobs under one or more policies, in virtual time",
+	.usage =
+		"--trace FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
+		"       salus sim --replay FILE [--json]\n"
+		"\n"
+		"Runs the scheduling core of salusd on a virtual clock, iteration by iteration.\n"
+		"\n"
+		"  --trace FILE.csv       columns job, submit_s, duration_s or iterations + iter_ms;\n"
+		"                         optional persistent_mib, ephemeral_mib, util, weight,\n"
+		"                         priority, kind, requests_per_s\n"
+		"  --replay FILE          what `salus trace` wrote: does the core decide the same again?\n"
+		"  --policy NAME,...      fifo srtf pack fair rr priority las mix\n"
+		"  --memory SIZE          of the device, e.g. 15.6GiB\n"
+		"  --lanes N              most lanes at once (default: what the policy wants)\n"
+		"  --page-bandwidth RATE  between device and host (default 12GB/s)\n"
+		"  --no-paging            sessions stay on the device until they end\n"
+		"  --switch TIME          device time lost when a lane changes jobs (default 0)\n"
+		"  --static               also: a fixed slice per job, on as many devices as it takes\n"
+		"  --jobs                 a row for each job too\n"
+		"  --json                 one JSON object instead of tables\n"
+		"  --svg FILE             a picture of jobs, lanes and memory over time\n"
+		"  --chrome FILE          every decision, for Perfetto or chrome://tracing\n"
+		"  --check                verify the core's invariants after every event (slow)\n",
+	.run = run_sim,
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace - `salus trace`: what the daemon's scheduler was told and decided, for Perfetto, for programs,
+ * as a picture, and for `salus sim --replay`.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/ask.h"
+#include "cli/cli.h"
+#include "cli/deadline.h"
+#include "cli/save.h"
+#include "link/socket.h"
+#include "sim/recording.h"
+
+/* Nobody wants to hear of what takes no time. */
+#define QUIET_MS 1000
+
+enum form {
+	FOR_PERFETTO,
+	FOR_PROGRAMS,
+	FOR_PEOPLE
+};
+
+struct request {
+	const char *path; /* NULL: stdout */
+	enum form form;
+};
+
+/* What to write, and how far that has come. */
+struct output {
+	const struct sim_recording *rec;
+	enum form form;
+	int64_t quiet_until_ms;
+};
+
+static int parse(struct request *q, int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "svg", no_argument, NULL, 's' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option;
+
+	*q = (struct request){ 0 };
+	optind = 1;
+	while ((option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
+		if (option == 'o') {
+			q->path = optarg;
+		} else if (option == 'j') {
+			q->form = FOR_PROGRAMS;
+		} else if (option == 's') {
+			q->form = FOR_PEOPLE;
+		} else { /* getopt has said what is wrong */
+			(void)fprintf(stderr, "Try `salus trace --help`.\n");
+			return CLI_USAGE;
+		}
+	}
+	if (optind < argc)
+		return cli_usage_error(&cli_cmd_trace, "what is \"%s\"?", argv[optind]);
+	return CLI_OK;
+}
+
+static int read_shared(int fd, struct sim_recording *out, struct sal_err *err)
+{
+	struct stat st;
+	void *bytes;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return sal_err_set(err, SAL_DATA_LOSS, "salusd sent no trace with its answer");
+	bytes = sal_shared_map(fd, (uint64_t)st.st_size);
+	if (!bytes)
+		return sal_err_set(err, SAL_DATA_LOSS, "cannot map the trace: %s", strerror(errno));
+	rc = sim_recording_copy(bytes, (size_t)st.st_size, out, err);
+	(void)munmap(bytes, (size_t)st.st_size);
+	return rc;
+}
+
+static int get_trace(struct sim_recording *out)
+{
+	struct sal_err err = { 0 };
+	json_t *reply;
+	int fd = -1, rc;
+
+	rc = cli_ask_fd(json_pack("{s:s}", "op", "trace"), &reply, &fd);
+	if (rc != CLI_OK)
+		return rc;
+	json_decref(reply);
+	rc = read_shared(fd, out, &err);
+	if (fd >= 0)
+		(void)close(fd);
+	if (rc < 0)
+		return cli_fail(rc == -SAL_UNAVAILABLE ? CLI_TRY_LATER : CLI_FAILED, &err);
+	return CLI_OK;
+}
+
+static void tell(void *ctx, size_t done, size_t of)
+{
+	const struct output *o = ctx;
+
+	if (cli_deadline_left_ms(o->quiet_until_ms) == 0)
+		(void)fprintf(stderr, "\r%3zu %%\r", done * 100 / of);
+}
+
+static int write_to(FILE *file, const void *what, struct sal_err *err)
+{
+	struct output o = *(const struct output *)what;
+	struct sim_progress progress = { tell, &o };
+	const struct sim_progress *p = isatty(STDERR_FILENO) ? &progress : NULL;
+
+	o.quiet_until_ms = cli_deadline_in(QUIET_MS);
+	if (o.form == FOR_PERFETTO)
+		return sim_recording_write(file, o.rec, p, err);
+	if (o.form == FOR_PEOPLE)
+		return sim_recording_draw(file, o.rec, err);
+	sim_recording_list(file, o.rec, p);
+	return SAL_OK;
+}
+
+static int write_trace(const struct request *q, const struct sim_recording *rec)
+{
+	struct output o = { .rec = rec, .form = q->form };
+	struct sal_err err = { 0 };
+	int rc;
+
+	if (q->path) {
+		rc = cli_save(q->path, write_to, &o, &err);
+		return rc < 0 ? cli_fail(CLI_CANNOT_CREATE, &err) : CLI_OK;
+	}
+	rc = write_to(stdout, &o, &err);
+	return rc < 0 ? cli_fail(CLI_FAILED, &err) : cli_flush();
+}
+
+static int run_trace(int argc, char **argv)
+{
+	struct sim_recording rec;
+	struct request q;
+	int rc = parse(&q, argc, argv);
+
+	if (rc == CLI_OK)
+		rc = get_trace(&rec);
+	if (rc != CLI_OK)
+		return rc;
+	rc = write_trace(&q, &rec);
+	if (rc == CLI_OK)
+		(void)fprintf(stderr, "%zu records, %zu older ones dropped\n",
+			      sim_recording_count(&rec), sim_recording_dropped(&rec));
+	sim_recording_fini(&rec);
+	return rc;
+}
+
+const struct cli_command cli_cmd_trace = {
+	.name = "trace",
+	.summary = "what the scheduler was told and decided, for Perfetto and for replay",
+	.usage =
+		"[-o FILE] [--json | --svg]\n"
+		"\n"
+		"The last events and decisions of salusd as Chrome trace JSON, for ui.perfetto.dev: a\n"
+		"track for each lane and each job, counters for memory and queue. `salus sim --replay\n"
+		"FILE` repeats them.\n"
+		"\n"
+		"  -o, --output FILE  write there, not to stdout\n"
+		"  --json             the records as plain objects instead\n"
+		"  --svg              a picture instead: jobs, lanes and memory over time\n",
+	.run = run_trace,
+};

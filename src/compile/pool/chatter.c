@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compile/pool/chatter.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log/log.h"
+
+/* Of one task, in the log. */
+#define LINES_MAX 8
+/* What a dead helper left in its pipe is no more than this. */
+#define REST_MAX_READS 64
+
+static struct sal_chatter *chatter_of(uv_stream_t *stream)
+{
+	return (struct sal_chatter *)((char *)stream - offsetof(struct sal_chatter, pipe));
+}
+
+static void end_line(struct sal_chatter *c)
+{
+	if (c->used == 0)
+		return;
+	c->line[c->used] = '\0';
+	c->used = 0;
+	memcpy(c->last, c->line, sizeof(c->last));
+	if (c->lines < LINES_MAX) {
+		c->lines++;
+		sal_log_info("compile", "helper=%d says: %s", c->pid, c->line);
+	} else {
+		c->dropped++;
+	}
+}
+
+static void take(struct sal_chatter *c, const char *at, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		unsigned char byte = (unsigned char)at[i];
+
+		if (byte == '\n')
+			end_line(c);
+		else if (c->used + 1 < sizeof(c->line))
+			c->line[c->used++] = byte < ' ' || byte > '~' ? '?' : (char)byte;
+	}
+}
+
+static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+	struct sal_chatter *c = chatter_of((uv_stream_t *)handle);
+
+	(void)suggested;
+	*buf = uv_buf_init(c->room, sizeof(c->room));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
+{
+	if (size > 0)
+		take(chatter_of(stream), buf->base, (size_t)size);
+	else if (size < 0)
+		(void)uv_read_stop(stream);
+}
+
+void sal_chatter_start(struct sal_chatter *c, int pid)
+{
+	c->pid = pid;
+	(void)uv_read_start((uv_stream_t *)&c->pipe, on_room, on_read);
+}
+
+void sal_chatter_reset(struct sal_chatter *c)
+{
+	if (c->dropped > 0)
+		sal_log_info("compile", "helper=%d said %u lines more", c->pid, c->dropped);
+	c->lines = c->dropped = 0;
+	c->last[0] = '\0';
+}
+
+void sal_chatter_finish(struct sal_chatter *c)
+{
+	uv_os_fd_t fd;
+
+	(void)uv_read_stop((uv_stream_t *)&c->pipe);
+	if (uv_fileno((uv_handle_t *)&c->pipe, &fd) != 0)
+		return;
+	for (int i = 0; i < REST_MAX_READS; i++) {
+		ssize_t n = read(fd, c->room, sizeof(c->room));
+
+		if (n <= 0 && !(n < 0 && errno == EINTR))
+			break;
+		if (n > 0)
+			take(c, c->room, (size_t)n);
+	}
+	end_line(c);
+	if (c->dropped > 0)
+		sal_log_info("compile", "helper=%d said %u lines more", c->pid, c->dropped);
+}

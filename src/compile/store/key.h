@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * key - the name of a compiled program: a cryptographic hash of all that decides what the compiler makes.
+ */
+#ifndef SAL_COMPILE_KEY_H
+#define SAL_COMPILE_KEY_H
+
+#include "compile/store/identity.h"
+#include "compile/pool/pool.h"
+
+/* source->options must be clean (options.h). identity: of the compiler and the device (identity.h). */
+void sal_program_key(const struct sal_compile_source *source,
+		     const uint8_t identity[SAL_IDENTITY_BYTES],
+		     uint8_t out_key[SAL_PROGRAM_KEY_BYTES]);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * seal - an image as bytes that only this user's daemon can have made.
+ *
+ *     head (magic, version, key, identity, sizes) | facts, image, optimised module | MAC of all before
+ *
+ * What a device loads is machine code, so bytes from a disk or from a client are only taken back with a MAC
+ * under the user's secret, and only if the same plugin made them for the same kind of device (identity.h). Cache files and the blobs of sal_image_seal are the same thing.
+ *
+ * Threads: any; a seal does not change once made.
+ */
+#ifndef SAL_COMPILE_SEAL_H
+#define SAL_COMPILE_SEAL_H
+
+#include "compile/store/identity.h"
+#include "compile/pool/pool.h"
+
+#define SAL_SEAL_SECRET_BYTES 32
+#define SAL_SEAL_HEAD_BYTES 104
+#define SAL_SEAL_MAC_BYTES 32
+
+struct sal_seal {
+	uint8_t secret[SAL_SEAL_SECRET_BYTES];
+	uint8_t identity[SAL_IDENTITY_BYTES]; /* of the compiler and the device */
+};
+
+void sal_seal_init(struct sal_seal *seal, const uint8_t secret[SAL_SEAL_SECRET_BYTES],
+		   const uint8_t identity[SAL_IDENTITY_BYTES]);
+
+/* Bytes of the sealed image. */
+size_t sal_seal_bytes(const struct sal_image *image);
+
+/* The head and the MAC to write around the image's room. */
+void sal_seal_make(const struct sal_seal *seal, struct sal_image *image,
+		   uint8_t head[SAL_SEAL_HEAD_BYTES], uint8_t mac[SAL_SEAL_MAC_BYTES]);
+
+/*
+ * Opening, in two steps. First an image with the room that the head speaks of, if sealed bytes can be
+ * total_bytes long; then, when its room has been filled, a look whether all of it is genuine. On failure of
+ * the second the caller must unref the image.
+ */
+int sal_seal_begin(const uint8_t head[SAL_SEAL_HEAD_BYTES], uint64_t total_bytes,
+		   struct sal_image **out_image, struct sal_err *err);
+int sal_seal_check(const struct sal_seal *seal, struct sal_image *image,
+		   const uint8_t head[SAL_SEAL_HEAD_BYTES], const uint8_t mac[SAL_SEAL_MAC_BYTES],
+		   struct sal_err *err);
+
+#endif

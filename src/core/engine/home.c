@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * home - which lane a session lives in, and where the lane lies on the device.
+ */
+#include "core/engine/engine_impl.h"
+
+uint32_t sal_lane_limit(const struct sal_engine *e)
+{
+	uint32_t limit = e->tuning.lanes ? e->tuning.lanes : e->policy->lanes;
+
+	if (limit == 0)
+		return 1;
+	if (e->tuning.lanes == 0 && e->tuning.lane_cap && limit > e->tuning.lane_cap)
+		limit = e->tuning.lane_cap;
+	return limit < SAL_LANES_MAX ? limit : SAL_LANES_MAX;
+}
+
+static bool may_share(const struct sal_engine *e, const struct sal_lane *lane,
+		      const struct sal_session *s)
+{
+	if (lane->draining)
+		return false;
+	return !e->policy->shares || e->policy->shares(e->state, lane, s);
+}
+
+struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct sal_memory *m,
+				       const struct sal_session *s)
+{
+	struct sal_lane_choice choice = { 0 };
+	uint32_t of_kind = 0, open = 0;
+	uint64_t rest;
+
+	for (rest = m->open_mask; rest; rest &= rest - 1) {
+		uint32_t i = (uint32_t)__builtin_ctzll(rest);
+
+		if (e->lanes[i].stuck)
+			continue;
+		open++;
+		if (may_share(e, &e->lanes[i], s))
+			choice.allowed |= UINT64_C(1) << i;
+		if (e->lanes[i].kind_count[s->job.kind] > 0)
+			of_kind++;
+	}
+	choice.may_open = open < sal_lane_limit(e) &&
+			  (!e->policy->opens || e->policy->opens(e->state, s, of_kind));
+	return choice;
+}
+
+/* What the device would look like without s, and without those of a plan; a lane in use keeps its size. */
+static void memory_without(const struct sal_memory *m, const struct sal_session *s,
+			   struct sal_memory *out)
+{
+	struct sal_lane *lane = s->lane;
+	struct sal_session *largest = RB_MIN(sal_size_tree, &lane->members);
+
+	*out = *m;
+	out->persist_bytes -= s->held_bytes;
+	if (lane->running)
+		return;
+	while (largest && (largest == s || largest->in_plan))
+		largest = RB_NEXT(sal_size_tree, &lane->members, largest);
+	if (!largest)
+		sal_memory_resize(out, lane->index, 0, false);
+	else if (largest->ephem_bytes < out->lane_bytes[lane->index])
+		sal_memory_resize(out, lane->index, largest->ephem_bytes, true);
+}
+
+int sal_find_home(const struct sal_engine *e, const struct sal_memory *m,
+		  const struct sal_session *s)
+{
+	struct sal_needs wants = sal_wants(e, s);
+	struct sal_needs more = wants;
+	struct sal_memory without;
+
+	if (!s->lane)
+		return sal_memory_find(m, wants, sal_lane_choice(e, m, s));
+	more.persist_bytes =
+		wants.persist_bytes > s->held_bytes ? wants.persist_bytes - s->held_bytes : 0;
+	if (!sal_is_held_up(s) && sal_memory_fits(m, more, s->lane->index))
+		return (int)s->lane->index;
+	if (s->running)
+		return -1;
+	memory_without(m, s, &without);
+	return sal_memory_find(&without, wants, sal_lane_choice(e, &without, s));
+}
+
+static void open_lane(struct sal_engine *e, struct sal_lane *lane)
+{
+	uint32_t i;
+
+	lane->open = true;
+	lane->draining = false;
+	lane->express_served = false;
+	lane->last = NULL;
+	lane->span = 0;
+	/* A new lane starts level with the oldest one, whatever the policy counts. */
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		if (e->lanes[i].clock > lane->clock)
+			lane->clock = e->lanes[i].clock;
+	sal_memory_resize(&e->memory, lane->index, 0, true);
+}
+
+void sal_enter_lane(struct sal_engine *e, struct sal_session *s, uint32_t index)
+{
+	struct sal_lane *lane = &e->lanes[index];
+
+	if (!lane->open)
+		open_lane(e, lane);
+	s->lane = lane;
+	sal_lane_join(lane, s);
+	if (s->ephem_bytes > e->memory.lane_bytes[index])
+		sal_memory_resize(&e->memory, index, s->ephem_bytes, true);
+	if (e->policy->enter)
+		e->policy->enter(e->state, s);
+	sal_mark_dirty(e, lane);
+}
+
+void sal_fit_lane(struct sal_engine *e, struct sal_lane *lane)
+{
+	uint64_t need = sal_lane_need(lane);
+
+	if (!lane->open || lane->running)
+		return;
+	if (lane->member_count == 0) {
+		lane->open = false;
+		lane->shifted = false;
+		lane->hold_until_ns = 0;
+		sal_memory_resize(&e->memory, lane->index, 0, false);
+		e->memory_changed = true;
+		e->lanes_freed = true;
+	} else if (need < e->memory.lane_bytes[lane->index]) {
+		sal_memory_resize(&e->memory, lane->index, need, true);
+		e->memory_changed = true;
+		e->lanes_freed = true;
+	}
+}
+
+void sal_leave_lane(struct sal_engine *e, struct sal_session *s)
+{
+	struct sal_lane *lane = s->lane;
+
+	sal_unfile(e, s);
+	sal_lane_leave(lane, s);
+	s->lane = NULL;
+	if (e->stuck_count > 0) /* the policy may let somebody in who is held up elsewhere */
+		e->memory_changed = true;
+	sal_fit_lane(e, lane);
+}
+
+void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index)
+{
+	sal_leave_lane(e, s);
+	sal_enter_lane(e, s, index);
+	sal_touch(e, s);
+	sal_emit(e, SAL_MOVE, s, NULL, 0);
+}
+
+/* The last in line of the fullest lane, if a lane of its own could be opened for it. */
+static struct sal_session *find_crowded(struct sal_engine *e)
+{
+	struct sal_session *best = NULL;
+	uint32_t most = 1;
+	uint64_t rest;
+
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+		uint32_t crowd = lane->ready_count + (lane->running ? 1 : 0);
+		struct sal_session *s = RB_MAX(sal_ready_tree, &lane->ready);
+		struct sal_needs needs = { 0 };
+
+		if (crowd <= most || !s || TAILQ_EMPTY(&s->queue))
+			continue;
+		needs.ephem_bytes = s->ephem_bytes;
+		if (sal_memory_find(&e->memory, needs,
+				    (struct sal_lane_choice){
+					    .may_open = sal_lane_choice(e, &e->memory, s).may_open,
+				    }) < 0)
+			continue;
+		most = crowd;
+		best = s;
+	}
+	return best;
+}
+
+void sal_spread(struct sal_engine *e)
+{
+	struct sal_session *s;
+
+	if (sal_lane_limit(e) == 1 || e->waiting_count > 0)
+		return;
+	while ((s = find_crowded(e)))
+		sal_move_home(e, s, (uint32_t)__builtin_ctzll(~e->memory.open_mask));
+}
+
+/* Mark all but the largest `limit` lanes as one too many. */
+static void mark_draining(struct sal_engine *e)
+{
+	uint32_t limit = sal_lane_limit(e);
+	uint32_t i, k;
+
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		uint32_t larger = 0;
+
+		for (k = 0; k < SAL_LANES_MAX; k++)
+			if (k != i && e->lanes[k].open && !e->lanes[k].stuck &&
+			    (e->memory.lane_bytes[k] > e->memory.lane_bytes[i] ||
+			     (e->memory.lane_bytes[k] == e->memory.lane_bytes[i] && k < i)))
+				larger++;
+		e->lanes[i].draining = e->lanes[i].open && !e->lanes[i].stuck && larger >= limit;
+	}
+}
+
+/* Move what may not stay in this lane; true if something has to stay for now. */
+static bool gather_lane(struct sal_engine *e, struct sal_lane *lane)
+{
+	struct sal_session *s, *next;
+	bool left_over = false;
+
+	for (s = RB_MIN(sal_size_tree, &lane->members); s; s = next) {
+		struct sal_memory without;
+		int index = -1;
+
+		next = RB_NEXT(sal_size_tree, &lane->members, s);
+		if (lane->stuck || may_share(e, lane, s))
+			continue;
+		if (s->place == SAL_RESIDENT && !s->running) {
+			struct sal_needs needs = { s->held_bytes, s->ephem_bytes };
+
+			memory_without(&e->memory, s, &without);
+			index = sal_memory_find(&without, needs, sal_lane_choice(e, &without, s));
+		}
+		if (index < 0)
+			left_over = true;
+		else if ((uint32_t)index != lane->index)
+			sal_move_home(e, s, (uint32_t)index);
+	}
+	return left_over;
+}
+
+void sal_gather(struct sal_engine *e)
+{
+	uint64_t rest;
+	bool left_over = false;
+
+	mark_draining(e);
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1)
+		left_over |= gather_lane(e, &e->lanes[__builtin_ctzll(rest)]);
+	e->lanes_over = left_over;
+}
+
+static bool is_free_range(const struct sal_engine *e, const struct sal_lane *lane, uint64_t at,
+			  uint64_t span)
+{
+	uint64_t rest;
+
+	if (at < e->memory.persist_bytes)
+		return false;
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *other = &e->lanes[__builtin_ctzll(rest)];
+
+		if (other != lane && other->running && at < other->at + other->span &&
+		    other->at < at + span)
+			return false;
+	}
+	return true;
+}
+
+static bool any_shifted(const struct sal_engine *e, const struct sal_lane *but)
+{
+	uint64_t rest;
+
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		if (lane != but && lane->shifted)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The highest place for a lane between those that run, which a stuck one may leave scattered. Above every
+ * range of such a gap there is one that runs, or the end of the device.
+ */
+static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, uint64_t span,
+		     uint64_t *out_at)
+{
+	uint64_t rest;
+	bool found = false;
+
+	*out_at = 0;
+	for (rest = e->memory.open_mask | UINT64_C(1) << lane->index; rest; rest &= rest - 1) {
+		const struct sal_lane *other = &e->lanes[__builtin_ctzll(rest)];
+		uint64_t top = other->running ? other->at : 0;
+
+		if (other == lane) /* which stands for the end of the device */
+			top = e->memory.capacity_bytes;
+		if (top < span || !is_free_range(e, lane, top - span, span) ||
+		    (found && top - span <= *out_at))
+			continue;
+		*out_at = top - span;
+		found = true;
+	}
+	return found;
+}
+
+/*
+ * Give a lane at its boundary its range: where it belongs; or where it was, if a neighbour that has
+ * not moved yet is in the way and nobody waits for this one to move. Otherwise it has to wait for that
+ * neighbour's boundary. Each lane that starts anew starts in its place, so the wait is bounded. A stuck
+ * neighbour has no boundary: then any gap will do.
+ */
+bool sal_place_range(struct sal_engine *e, struct sal_lane *lane)
+{
+	uint64_t span = e->memory.lane_bytes[lane->index];
+	uint64_t home = sal_memory_home(&e->memory, lane->index);
+
+	if (!is_free_range(e, lane, home, span)) {
+		if (lane->span >= span && !any_shifted(e, lane) &&
+		    is_free_range(e, lane, lane->at, span)) {
+			home = lane->at;
+		} else if (e->stuck_count == 0 || !find_gap(e, lane, span, &home)) {
+			lane->shifted = true;
+			return false;
+		}
+	}
+	lane->shifted = false;
+	lane->at = home;
+	lane->span = span;
+	return true;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * run - whose turn it is in a lane.
+ *
+ * A lane at a boundary takes the session the policy puts first. If that session is only between two
+ * iterations, the lane stays idle for it for a short, learned time (its turn is kept): without that, a
+ * job that submits one iteration at a time would lose the lane after each. Short programs pass ahead
+ * of the order, one for each turn.
+ */
+#include "core/engine/engine_impl.h"
+
+/* A turn is kept this much longer than the session was seen to need, at least. */
+#define HOLD_SLACK_NS 50000u
+#define GAP_UNKNOWN UINT64_MAX
+
+static bool may_run(const struct sal_session *s)
+{
+	return s->place == SAL_RESIDENT && !s->paused && !s->closing && !s->evicting &&
+	       !s->running && !sal_is_held_up(s);
+}
+
+bool sal_is_express(const struct sal_engine *e, const struct sal_session *s)
+{
+	const struct sal_iteration *head = TAILQ_FIRST(&s->queue);
+
+	return head && head->expected_ns > 0 && head->expected_ns < e->tuning.short_ns &&
+	       may_run(s) && sal_is_satisfied(s);
+}
+
+bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s)
+{
+	if (!may_run(s))
+		return false;
+	if (!TAILQ_EMPTY(&s->queue))
+		return sal_is_satisfied(s);
+	return !s->need_open && (e->policy->keeps_lane || e->now_ns < s->hold_until_ns);
+}
+
+uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s)
+{
+	uint64_t most = e->tuning.anticipate_ns;
+
+	if (s->gap_ns == GAP_UNKNOWN)
+		return most;
+	if (s->gap_ns > most)
+		return 0; /* it is known to take longer than we would wait */
+	return s->gap_ns * 2 + HOLD_SLACK_NS < most ? s->gap_ns * 2 + HOLD_SLACK_NS : most;
+}
+
+void sal_learn_gap(struct sal_engine *e, struct sal_session *s)
+{
+	uint64_t gap = e->now_ns - s->idle_since_ns;
+	uint64_t most =
+		e->tuning.anticipate_ns * 8; /* one long break must not be remembered long */
+
+	if (gap > most)
+		gap = most;
+	s->gap_ns = s->gap_ns == GAP_UNKNOWN ? gap : (s->gap_ns * 3 + gap) / 4;
+}
+
+static struct sal_session *pick(struct sal_engine *e, struct sal_lane *lane)
+{
+	struct sal_session *s = sal_lane_first(lane);
+
+	if (s && e->policy->pick) {
+		s = e->policy->pick(e->state, lane);
+		if (!s || !s->in_ready || s->lane != lane) {
+			sal_eject_policy(e, SAL_EJECT_PICK);
+			s = sal_lane_first(lane);
+		}
+	}
+	return s;
+}
+
+static bool keeps_turn(const struct sal_session *s)
+{
+	return TAILQ_EMPTY(&s->queue);
+}
+
+/* The policy's choice, or a short program; NULL if there is neither. */
+static struct sal_session *next(struct sal_engine *e, struct sal_lane *lane)
+{
+	struct sal_session *brief = TAILQ_FIRST(&lane->express);
+	struct sal_session *s;
+
+	if (brief && !lane->express_served) {
+		lane->express_served = true;
+		return brief;
+	}
+	s = pick(e, lane);
+	lane->express_served = false;
+	return brief && (!s || keeps_turn(s)) ? brief : s;
+}
+
+static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)
+{
+	struct sal_iteration *it = TAILQ_FIRST(&s->queue);
+
+	TAILQ_REMOVE(&s->queue, it, queue_link);
+	s->waited_ns += e->now_ns - (it->submit_ns > s->done_ns ? it->submit_ns : s->done_ns);
+	if (e->policy->start)
+		e->policy->start(e->state, s);
+	s->running = it;
+	lane->running = s;
+	lane->start_ns = e->now_ns;
+	sal_watch_lane(e, lane);
+	e->running_count++;
+	if (lane->at < e->memory.floor_bytes)
+		e->memory.floor_bytes = lane->at;
+	sal_touch(e, s);
+	sal_emit(e, SAL_GRANT, s, it, 0);
+}
+
+void sal_run_lane(struct sal_engine *e, struct sal_lane *lane)
+{
+	lane->hold_until_ns = 0;
+	while (lane->open && !lane->running) {
+		struct sal_session *s = next(e, lane);
+
+		if (!s)
+			return;
+		if (keeps_turn(s)) {
+			if (!sal_is_ready(e, s)) {
+				sal_touch(e, s); /* it took too long */
+				continue;
+			}
+			lane->hold_until_ns = e->policy->keeps_lane ? UINT64_MAX : s->hold_until_ns;
+			return;
+		}
+		if (!sal_place_range(e, lane))
+			return;
+		grant(e, lane, s);
+	}
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * settle - what happens after every event: sessions are put where they belong, those that wait are let
+ * in, room is made, idle lanes are started, and the caller is asked to wake us if time alone could
+ * change something.
+ */
+#include "core/engine/engine_impl.h"
+
+static void run_lanes(struct sal_engine *e)
+{
+	while (e->dirty_mask) {
+		uint32_t i = (uint32_t)__builtin_ctzll(e->dirty_mask);
+
+		e->dirty_mask &= e->dirty_mask - 1;
+		sal_run_lane(e, &e->lanes[i]);
+	}
+}
+
+/* Nothing will happen by itself any more, and somebody with work is waiting. */
+static bool stands_still(const struct sal_engine *e)
+{
+	return e->waiting_count > 0 && !sal_makes_progress(e) && e->copying_count == 0 &&
+	       e->ready_count == 0;
+}
+
+static void ask_to_wake(struct sal_engine *e)
+{
+	uint64_t wake = sal_next_rest_end(e);
+	uint64_t rest;
+
+	if (sal_next_stuck(e) < wake)
+		wake = sal_next_stuck(e);
+	if (e->retry_ns && e->retry_ns < wake)
+		wake = e->retry_ns;
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		/* A turn kept while nobody else wants it needs no alarm. */
+		if (lane->hold_until_ns && lane->hold_until_ns < wake &&
+		    (lane->ready_count > 1 || e->waiting_count > 0))
+			wake = lane->hold_until_ns;
+	}
+	if (wake == UINT64_MAX || (e->wake_ns && e->wake_ns <= wake))
+		return;
+	e->wake_ns = wake;
+	sal_emit(e, SAL_WAKE_AT, NULL, NULL, wake);
+}
+
+void sal_settle(struct sal_engine *e)
+{
+	sal_end_rests(e);
+	sal_find_stuck(e);
+	do {
+		if (e->lanes_over)
+			sal_gather(e);
+		sal_admit_waiting(e);
+		sal_make_room(e);
+		if (e->lanes_freed)
+			sal_spread(e);
+		if (e->waiting_count > 0) /* turns that are kept too long may keep others out */
+			e->dirty_mask |= e->memory.open_mask;
+		run_lanes(e);
+	} while (e->memory_changed || (stands_still(e) && sal_break_deadlock(e)));
+	e->lanes_freed = false;
+	ask_to_wake(e);
+}

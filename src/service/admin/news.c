@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/admin/news.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/log/log.h"
+#include "base/units.h"
+#include "service/service.h"
+#include "service/admin/walk.h"
+#include "service/admin/why.h"
+
+#define LOOK_MS 1000
+/* In a round: finding out why takes time, and the lock is held. Others are told in the next one. */
+#define TELL_MAX 16
+#define TELL_AFTER_NS UINT64_C(5000000000)
+
+static bool has_work(const struct svc_session *s)
+{
+	return s->parked || s->account.used[SVC_COMPILES] > 0 || sal_session_has_work(s->core);
+}
+
+/* With work, and nothing of it was done since we looked last. */
+static bool is_left_waiting(const struct svc_session *s)
+{
+	return has_work(s) && !s->core->running && !s->core->closing &&
+	       s->core->done_iterations == s->patience.iterations &&
+	       s->patience.tasks_done == s->patience.tasks;
+}
+
+static void tell_why(struct svc_session *s, uint64_t now_ns)
+{
+	struct svc_why why = { .server = s->server, .s = s, .now_ns = now_ns, .estimate_s = NAN };
+	struct sal_words words = { 0 };
+
+	why.holders = json_array();
+	svc_why_say(&why);
+	json_decref(why.holders);
+	sal_words_add(&words, "salus: %s (id %" PRIu64 ") is %s", s->name, s->id, why.words.at);
+	svc_outbox_news(&s->outbox, words.at);
+}
+
+static void tell_end(struct svc_session *s, uint64_t now_ns)
+{
+	struct sal_words words = { 0 };
+	char waited[SAL_UNITS_TEXT];
+
+	sal_words_add(
+		&words, "salus: %s (id %" PRIu64 ") goes on after %s", s->name, s->id,
+		sal_duration_format((now_ns - s->patience.since_ns) / 1000000000u * 1000000000u,
+				    waited, sizeof(waited)));
+	svc_outbox_news(&s->outbox, words.at);
+}
+
+/* One round over all sessions. */
+struct round {
+	struct svc_server *server; /* borrowed */
+	bool has_work;
+	uint32_t told;
+};
+
+static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
+{
+	struct svc_patience *p = &s->patience;
+
+	if (!is_left_waiting(s)) {
+		if (p->told)
+			tell_end(s, now_ns);
+		p->told = false;
+		p->since_ns = 0;
+		p->iterations = s->core->done_iterations;
+		p->tasks = p->tasks_done;
+	} else if (p->since_ns == 0) {
+		p->since_ns = now_ns;
+	} else if (!p->told && now_ns - p->since_ns >= TELL_AFTER_NS && r->told < TELL_MAX) {
+		r->told++;
+		tell_why(s, now_ns);
+		p->told = true;
+	}
+}
+
+/* An iteration cannot be interrupted, but its session can be told to go. */
+static void enforce_limit(struct svc_session *s, uint64_t now_ns) SVC_LOCKED
+{
+	uint64_t limit_ns = s->server->options.iteration_limit_ns;
+	const struct svc_execution *x = svc_session_running(s);
+	char limit[SAL_UNITS_TEXT], why[200];
+
+	if (!limit_ns || !x || s->state != SVC_OPEN || now_ns < x->start_ns + limit_ns)
+		return;
+	(void)snprintf(why, sizeof(why),
+		       "salus: the job was ended: an iteration took longer than %s "
+		       "(salusd --iteration-limit)",
+		       sal_duration_format(limit_ns, limit, sizeof(limit)));
+	sal_log_warn("session", "ended id=%" PRIu64 " name=%s: its iteration runs longer than %s",
+		     s->id, s->name, limit);
+	svc_session_kill(s, why);
+}
+
+static void visit(void *ctx, const struct svc_session *seen) SVC_LOCKED
+{
+	struct svc_session *s = (struct svc_session *)seen; /* the walk changes none, we do */
+	struct round *r = ctx;
+	uint64_t now_ns = svc_now_ns();
+
+	if (!s) {
+		r->server->news.looking = r->has_work;
+		return;
+	}
+	if (s->patience.understands && s->state == SVC_OPEN)
+		look_at(r, s, now_ns);
+	enforce_limit(s, now_ns);
+	r->has_work |= has_work(s);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+	struct svc_server *server = timer->data;
+	struct svc_walk walk = { .server = server };
+	struct round r = { .server = server };
+
+	while (svc_walk_on(&walk, visit, &r))
+		;
+	svc_worker_wake(server); /* somebody may have been ended */
+	if (!r.has_work)
+		(void)uv_timer_stop(timer);
+}
+
+static void on_work(uv_async_t *bell)
+{
+	struct svc_server *server = bell->data;
+
+	(void)uv_timer_start(&server->news.timer, on_timer, LOOK_MS, LOOK_MS);
+}
+
+void svc_news_open(struct svc_server *server)
+{
+	server->news.bell.data = server->news.timer.data = server;
+	(void)uv_async_init(&server->loop, &server->news.bell, on_work);
+	(void)uv_timer_init(&server->loop, &server->news.timer);
+}
+
+void svc_news_watch(struct svc_server *server)
+{
+	if (server->news.looking)
+		return;
+	server->news.looking = true;
+	(void)uv_async_send(&server->news.bell);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * steer - changes while jobs run. Each is an event for the engine, so it takes effect at the next
+ * boundary, and each leaves a line in the log that says who wanted it.
+ */
+#include "service/admin/admin.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/log/log.h"
+
+#define WEIGHT_MOST 1e6
+#define SECONDS_MOST 9e9
+
+static void note(struct svc_question *q, const char *what, const struct svc_session *s)
+{
+	sal_log_info("admin", "%s id=%" PRIu64 " name=%s by pid=%d uid=%u", what, s->id, s->name,
+		     (int)q->pid, (unsigned)q->uid);
+}
+
+/* --- the policy and the lanes ---------------------------------------------------------------------------- */
+
+static json_t *list_policies(void)
+{
+	json_t *list = json_array();
+	const struct sal_policy *const *p;
+
+	for (p = sal_policies; *p; p++)
+		(void)json_array_append_new(list, json_pack("{s:s, s:s}", "name", (*p)->name,
+							    "idea", (*p)->idea));
+	return list;
+}
+
+static json_t *refuse_policy(struct svc_question *q, const char *name)
+{
+	const struct sal_policy *const *p;
+	struct sal_words names = { 0 };
+
+	for (p = sal_policies; *p; p++)
+		sal_words_add(&names, "%s%s", p == sal_policies ? "" : ", ", (*p)->name);
+	(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+			  "there is no policy \"%.60s\"; there are %s", name, names.at);
+	return NULL;
+}
+
+/* Under server->lock. */
+static json_t *set_policy(struct svc_question *q, const struct sal_policy *policy,
+			  const json_t *lanes)
+{
+	struct svc_server *server = q->server;
+
+	if (policy && sal_engine_set_policy(server->engine, svc_now_ns(), policy, &q->err) < 0)
+		return NULL;
+	if (lanes) {
+		server->tuning.lanes = (uint32_t)json_integer_value(lanes);
+		sal_engine_set_tuning(server->engine, svc_now_ns(), &server->tuning);
+	}
+	return json_pack("{s:b, s:s, s:i, s:i, s:o}", "ok", 1, "policy",
+			 sal_engine_policy(server->engine)->name, "lanes",
+			 (int)server->tuning.lanes, "lane_limit",
+			 (int)sal_engine_lane_limit(server->engine), "policies", list_policies());
+}
+
+json_t *svc_answer_policy(struct svc_question *q)
+{
+	struct svc_server *server = q->server;
+	const json_t *named = json_object_get(q->object, "name");
+	const json_t *lanes = json_object_get(q->object, "lanes");
+	const char *name = json_string_value(named);
+	const struct sal_policy *policy = name ? sal_policy_find(name) : NULL;
+	json_t *reply;
+
+	if (named && !policy)
+		return refuse_policy(q, name ? name : "?");
+	if (lanes && (!json_is_integer(lanes) || json_integer_value(lanes) < 0 ||
+		      json_integer_value(lanes) > SAL_LANES_MAX)) {
+		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				  "\"lanes\" is a number up to %d; 0: as many as the policy wants",
+				  SAL_LANES_MAX);
+		return NULL;
+	}
+	svc_lock(server);
+	reply = set_policy(q, policy, lanes);
+	if (policy || lanes)
+		sal_log_info("admin", "policy=%s lanes=%u by pid=%d uid=%u",
+			     sal_engine_policy(server->engine)->name, server->tuning.lanes,
+			     (int)q->pid, (unsigned)q->uid);
+	svc_unlock(server);
+	if (policy || lanes)
+		svc_worker_wake(server);
+	return reply;
+}
+
+/* --- what a job is worth --------------------------------------------------------------------------------- */
+
+static bool set_weight(struct sal_job *job, const json_t *value)
+{
+	double weight = json_number_value(value);
+
+	if (!json_is_number(value) || !(weight > 0 && weight <= WEIGHT_MOST))
+		return false;
+	job->weight_milli = weight < 0.001 ? 1 : (uint32_t)(weight * 1000 + 0.5);
+	return true;
+}
+
+static bool set_priority(struct sal_job *job, const json_t *value)
+{
+	json_int_t priority = json_integer_value(value);
+
+	if (!json_is_integer(value) || priority < 0 || priority > UINT32_MAX)
+		return false;
+	job->priority = (uint32_t)priority;
+	return true;
+}
+
+static bool set_memory(struct sal_job *job, const json_t *value)
+{
+	if (!json_is_integer(value) || json_integer_value(value) < 0)
+		return false;
+	job->limit_bytes = (uint64_t)json_integer_value(value);
+	return true;
+}
+
+static bool set_time(struct sal_job *job, const json_t *value)
+{
+	double seconds = json_number_value(value);
+
+	if (!json_is_number(value) || !(seconds >= 0 && seconds <= SECONDS_MOST))
+		return false;
+	job->total_ns = (uint64_t)(seconds * 1e9);
+	return true;
+}
+
+static bool set_kind(struct sal_job *job, const json_t *value)
+{
+	const char *kind = json_is_string(value) ? json_string_value(value) : "";
+
+	job->kind = strcmp(kind, "inference") == 0 ? SAL_INFERENCE : SAL_TRAINING;
+	return job->kind == SAL_INFERENCE || strcmp(kind, "training") == 0;
+}
+
+static const struct {
+	const char *key;
+	bool (*set)(struct sal_job *job, const json_t *value);
+	const char *expected;
+} wishes[] = {
+	{ "weight", set_weight, "a number above 0, at most 1000 (salusd --limit job-weight=N)" },
+	{ "priority", set_priority, "a whole number from 0 on; smaller is more important" },
+	{ "memory", set_memory, "bytes; 0: no limit of its own" },
+	{ "time", set_time, "seconds of device time; 0: unknown" },
+	{ "kind", set_kind, "training or inference" },
+};
+
+#define WISHES (sizeof(wishes) / sizeof(wishes[0]))
+
+/* Put all that the question wishes into the job. */
+static int take_wishes(const json_t *question, struct sal_job *job, struct sal_err *err)
+{
+	const char *key;
+	json_t *value;
+	size_t i, count = 0;
+
+	json_object_foreach((json_t *)question, key, value)
+	{
+		if (strcmp(key, "op") == 0 || strcmp(key, "job") == 0)
+			continue;
+		for (i = 0; i < WISHES && strcmp(wishes[i].key, key) != 0; i++)
+			;
+		if (i == WISHES)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "\"%.60s\" cannot be set; weight, priority, memory, "
+					   "time and kind can",
+					   key);
+		if (!wishes[i].set(job, value))
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s must be %s", key,
+					   wishes[i].expected);
+		count++;
+	}
+	if (count == 0)
+		return sal_err_set(
+			err, SAL_INVALID_ARGUMENT,
+			"nothing to set; weight, priority, memory, time and kind can be");
+	return SAL_OK;
+}
+
+/* How the job is now. Under server->lock. */
+static json_t *acknowledge(const struct svc_session *s)
+{
+	json_t *reply = json_pack("{s:b, s:I, s:o, s:s, s:I}", "ok", 1, "id", (json_int_t)s->id,
+				  "name", svc_json_text(s->name), "state", svc_state_name(s),
+				  "limit_bytes", (json_int_t)s->core->job.limit_bytes);
+
+	(void)json_object_update_new(reply, svc_describe_job(s->core));
+	return reply;
+}
+
+static json_t *do_set(struct svc_question *q, struct svc_session *s) SVC_LOCKED
+{
+	struct sal_job job = s->core->job;
+
+	if (take_wishes(q->object, &job, &q->err) < 0 ||
+	    svc_limit_check_weight(&q->server->options.limits, job.weight_milli, &q->err) < 0)
+		return NULL;
+	sal_engine_declare(q->server->engine, svc_now_ns(), s->core, &job);
+	svc_memory_publish(s);
+	note(q, "set", s);
+	return acknowledge(s);
+}
+
+/* --- whether it runs ------------------------------------------------------------------------------------- */
+
+static json_t *do_pause(struct svc_question *q, struct svc_session *s)
+{
+	sal_engine_pause(q->server->engine, svc_now_ns(), s->core);
+	note(q, "paused", s);
+	return acknowledge(s);
+}
+
+static json_t *do_resume(struct svc_question *q, struct svc_session *s)
+{
+	sal_engine_resume(q->server->engine, svc_now_ns(), s->core);
+	note(q, "resumed", s);
+	return acknowledge(s);
+}
+
+static json_t *do_kill(struct svc_question *q, struct svc_session *s) SVC_LOCKED
+{
+	const struct svc_execution *x = svc_session_running(s);
+	json_t *reply;
+
+	if (s->state == SVC_OPEN)
+		note(q, "killed", s);
+	/* Its connection's reference keeps the memory until it hangs up. */
+	svc_session_kill(s, "salus: the job was ended by `salus kill`");
+	reply = acknowledge(s);
+	if (x && x->program) {
+		struct sal_text name = x->program->shared->facts->name;
+
+		(void)json_object_update_new(
+			reply,
+			json_pack("{s:s%, s:f, s:i}", "running", name.at, name.size, "run_s",
+				  svc_seconds(svc_now_ns() - x->start_ns), "lane", (int)x->lane));
+	}
+	return reply;
+}
+
+/* Find the job, do it, and let the worker see what came of it. */
+static json_t *steer(struct svc_question *q,
+		     json_t *(*act)(struct svc_question *q, struct svc_session *s))
+{
+	struct svc_session *s;
+	json_t *reply = NULL;
+
+	svc_lock(q->server);
+	s = svc_find_job(q);
+	if (s && s->state != SVC_OPEN && act != do_kill)
+		(void)sal_err_set(&q->err, SAL_FAILED_PRECONDITION,
+				  "%s (id %" PRIu64 ") is closing", s->name, s->id);
+	else
+		reply = s ? act(q, s) : NULL;
+	svc_unlock(q->server);
+	svc_worker_wake(q->server);
+	return reply;
+}
+
+json_t *svc_answer_set(struct svc_question *q)
+{
+	return steer(q, do_set);
+}
+
+json_t *svc_answer_pause(struct svc_question *q)
+{
+	return steer(q, do_pause);
+}
+
+json_t *svc_answer_resume(struct svc_question *q)
+{
+	return steer(q, do_resume);
+}
+
+json_t *svc_answer_kill(struct svc_question *q)
+{
+	return steer(q, do_kill);
+}

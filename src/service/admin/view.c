@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * view - everything there is to see: the device, its lanes, the sessions.
+ *
+ * Numbers are copied under server->lock, a few sessions at a time; words are made of them afterwards. So the
+ * answer about many is no single moment: a session may have gone on while others were looked at.
+ */
+#include "service/admin/admin.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/lane.h"
+#include "service/admin/walk.h"
+
+/* What there is to say about a session. */
+struct session_view {
+	uint64_t id, open_ns, idle_ns, used_ns, waited_ns, iterations;
+	uint64_t live_bytes, held_bytes, paged_bytes, ephem_bytes;
+	uint64_t programs, buffers, queued;
+	char name[SAL_NAME_BYTES];
+	pid_t pid;
+	uid_t uid;
+	const char *state; /* a literal */
+	char program[64]; /* what runs; may be cut */
+	bool paused;
+	int lane; /* -1: none */
+	uint32_t weight_milli;
+	struct sal_job job;
+};
+
+struct lane_view {
+	bool is_open, is_running;
+	uint64_t at, bytes, running, busy_ns, iterations;
+};
+
+/* Everything, and when it was looked at. */
+struct view {
+	const struct svc_server *server; /* borrowed */
+	uint64_t now_ns;
+	struct session_view *sessions; /* owned */
+	size_t session_count;
+	struct lane_view lanes[SAL_LANES_MAX];
+	uint64_t capacity_bytes, persist_bytes, lane_sum_bytes, busy_ns, iterations;
+	const char *policy; /* a literal */
+	uint32_t lane_limit;
+};
+
+json_t *svc_answer_ping(struct svc_question *q)
+{
+	struct svc_server *server = q->server;
+	struct sal_text platform = server->ops->facts(server->device)->platform_name;
+	const char *policy;
+
+	svc_lock(server);
+	policy = sal_engine_policy(server->engine)->name;
+	svc_unlock(server);
+	return json_pack("{s:b, s:s, s:i, s:s%, s:s, s:f, s:s}", "ok", 1, "version", SALUS_VERSION,
+			 "pid", (int)getpid(), "platform", platform.at, platform.size, "policy",
+			 policy, "uptime_s", svc_seconds(svc_now_ns() - server->start_ns), "log",
+			 server->options.log_path ? server->options.log_path : "");
+}
+
+const char *svc_state_name(const struct svc_session *s)
+{
+	const struct sal_session *core = s->core;
+
+	if (s->state != SVC_OPEN)
+		return "closing";
+	if (core->refused)
+		return "refused";
+	if (core->running)
+		return "running";
+	if (core->place == SAL_PAGING_OUT)
+		return "paging out";
+	if (core->place == SAL_PAGING_IN)
+		return "paging in";
+	if (core->paused)
+		return "paused";
+	if (core->in_waiting)
+		return "waiting";
+	if (core->place == SAL_OUTSIDE && core->admitted)
+		return "paged";
+	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
+}
+
+/* --- copies, under server->lock ---------------------------------------------------------------------------- */
+
+static void copy_memory(const struct svc_session *s, struct session_view *v)
+{
+	const struct sal_session *core = s->core;
+
+	v->live_bytes = s->live_bytes;
+	v->held_bytes = core->held_bytes;
+	v->paged_bytes = core->paged_bytes;
+	v->ephem_bytes = core->ephem_bytes > s->temp_bytes ? core->ephem_bytes : s->temp_bytes;
+	v->programs = s->programs.count;
+	v->buffers = s->buffers.count;
+}
+
+static void copy_program(const struct svc_execution *x, struct session_view *v)
+{
+	struct sal_text name = x->program->shared->facts->name;
+	size_t size = name.size < sizeof(v->program) ? name.size : sizeof(v->program) - 1;
+
+	if (size > 0)
+		memcpy(v->program, name.at, size);
+}
+
+static void copy_session(struct view *view, const struct svc_session *s)
+{
+	struct session_view *v = &view->sessions[view->session_count++];
+	const struct sal_session *core = s->core;
+	const struct svc_execution *x = svc_session_running(s);
+
+	*v = (struct session_view){
+		.id = s->id,
+		.open_ns = s->open_ns,
+		.used_ns = core->used_ns,
+		.waited_ns = core->waited_ns,
+		.iterations = core->done_iterations,
+		.pid = s->pid,
+		.uid = s->uid,
+		.state = svc_state_name(s),
+		.paused = core->paused,
+		.lane = core->lane ? (int)core->lane->index : -1,
+		.weight_milli = sal_session_weight(core),
+		.job = core->job,
+	};
+	memcpy(v->name, s->name, sizeof(v->name));
+	copy_memory(s, v);
+	v->queued = s->queued_count;
+	if (x && x->program)
+		copy_program(x, v);
+	if (!sal_session_has_work(core) && view->now_ns > core->idle_since_ns)
+		v->idle_ns = view->now_ns - core->idle_since_ns;
+}
+
+static void copy_lane(const struct svc_server *server, uint32_t index, struct lane_view *v)
+{
+	const struct sal_lane *lane = sal_engine_lane(server->engine, index);
+
+	v->is_open = lane->open;
+	v->at = lane->at;
+	v->bytes = sal_engine_memory(server->engine)->lane_bytes[index];
+	v->is_running = lane->running;
+	v->running = lane->running ? lane->running->id : 0;
+	v->busy_ns = server->lanes[index].busy_ns;
+	v->iterations = server->lanes[index].iterations;
+}
+
+static void copy_device(struct view *view)
+{
+	const struct sal_engine *engine = view->server->engine;
+	const struct sal_memory *memory = sal_engine_memory(engine);
+	uint32_t i;
+
+	view->capacity_bytes = memory->capacity_bytes;
+	view->persist_bytes = memory->persist_bytes;
+	view->lane_sum_bytes = memory->lane_sum_bytes;
+	view->policy = sal_engine_policy(engine)->name;
+	view->lane_limit = sal_engine_lane_limit(engine);
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		copy_lane(view->server, i, &view->lanes[i]);
+		view->busy_ns += view->lanes[i].busy_ns;
+		view->iterations += view->lanes[i].iterations;
+	}
+}
+
+static void copy(void *ctx, const struct svc_session *s)
+{
+	if (s)
+		copy_session(ctx, s);
+	else
+		copy_device(ctx);
+}
+
+static int copy_all(struct svc_server *server, struct view *view, struct sal_err *err)
+{
+	struct svc_walk walk = { .server = server };
+
+	*view = (struct view){ .server = server, .now_ns = svc_now_ns() };
+	do {
+		struct session_view *more = reallocarray(view->sessions,
+							 view->session_count + SVC_WALK_SESSIONS,
+							 sizeof(*view->sessions));
+
+		if (!more) {
+			svc_walk_end(&walk);
+			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+		}
+		view->sessions = more;
+		/* Pages that are not there yet are not to be waited for under the lock. */
+		memset(more + view->session_count, 0, SVC_WALK_SESSIONS * sizeof(*more));
+	} while (svc_walk_on(&walk, copy, view));
+	return SAL_OK;
+}
+
+/* --- words -------------------------------------------------------------------------------------------------- */
+
+static json_t *describe_memory(const struct session_view *v)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "persist_bytes",
+			 (json_int_t)v->live_bytes, "held_bytes", (json_int_t)v->held_bytes,
+			 "paged_bytes", (json_int_t)v->paged_bytes, "ephem_bytes",
+			 (json_int_t)v->ephem_bytes, "limit_bytes", (json_int_t)v->job.limit_bytes,
+			 "programs", (json_int_t)v->programs, "buffers", (json_int_t)v->buffers);
+}
+
+static json_t *describe_job(const struct sal_job *job, uint32_t weight_milli)
+{
+	return json_pack("{s:f, s:I, s:s, s:f}", "weight", weight_milli / 1000.0, "priority",
+			 (json_int_t)job->priority, "kind",
+			 job->kind == SAL_INFERENCE ? "inference" : "training", "total_s",
+			 svc_seconds(job->total_ns));
+}
+
+json_t *svc_describe_job(const struct sal_session *core)
+{
+	return describe_job(&core->job, sal_session_weight(core));
+}
+
+static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
+{
+	uint64_t age_ns = now_ns > v->open_ns ? now_ns - v->open_ns : 0;
+	json_t *session = json_pack(
+		"{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}", "id",
+		(json_int_t)v->id, "name", svc_json_text(v->name), "pid", (int)v->pid, "uid",
+		(int)v->uid, "state", v->state, "paused", (int)v->paused, "lane", v->lane,
+		"iterations", (json_int_t)v->iterations, "used_s", svc_seconds(v->used_ns),
+		"waited_s", svc_seconds(v->waited_ns), "queued", (json_int_t)v->queued, "age_s",
+		svc_seconds(age_ns), "idle_s", svc_seconds(v->idle_ns));
+
+	(void)json_object_set_new(session, "program",
+				  v->program[0] ? svc_json_text(v->program) : json_null());
+	(void)json_object_update_new(session, describe_memory(v));
+	(void)json_object_update_new(session, describe_job(&v->job, v->weight_milli));
+	return session;
+}
+
+static json_t *describe_sessions(const struct view *view)
+{
+	json_t *sessions = json_array();
+	size_t i;
+
+	for (i = 0; i < view->session_count; i++)
+		(void)json_array_append_new(sessions,
+					    describe_session(&view->sessions[i], view->now_ns));
+	return sessions;
+}
+
+static json_t *describe_lane(const struct view *view, uint32_t index)
+{
+	const struct lane_view *v = &view->lanes[index];
+	json_t *ids = json_array();
+	size_t i;
+
+	for (i = 0; i < view->session_count; i++)
+		if (view->sessions[i].lane == (int)index)
+			(void)json_array_append_new(ids,
+						    json_integer((json_int_t)view->sessions[i].id));
+	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:f, s:I}", "index", (int)index, "at_bytes",
+			 (json_int_t)v->at, "bytes", (json_int_t)v->bytes, "sessions", ids,
+			 "running",
+			 v->is_running ? json_integer((json_int_t)v->running) : json_null(),
+			 "busy_s", svc_seconds(v->busy_ns), "iterations",
+			 (json_int_t)v->iterations);
+}
+
+static json_t *describe_lanes(const struct view *view)
+{
+	json_t *lanes = json_array();
+	uint32_t i;
+
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		if (view->lanes[i].is_open)
+			(void)json_array_append_new(lanes, describe_lane(view, i));
+	return lanes;
+}
+
+static json_t *describe_device(const struct svc_server *server, const struct view *view)
+{
+	struct sal_text platform = server->ops->facts(server->device)->platform_name;
+
+	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i}", "platform",
+			 platform.at, platform.size, "capacity_bytes",
+			 (json_int_t)view->capacity_bytes, "persist_bytes",
+			 (json_int_t)view->persist_bytes, "lane_sum_bytes",
+			 (json_int_t)view->lane_sum_bytes, "busy_s", svc_seconds(view->busy_ns),
+			 "iterations", (json_int_t)view->iterations, "now_s",
+			 svc_seconds(view->now_ns), "uptime_s",
+			 svc_seconds(view->now_ns - server->start_ns), "policy", view->policy,
+			 "lane_limit", (int)view->lane_limit);
+}
+
+static json_t *describe_programs(const struct sal_compile_stats *stats)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "compiled",
+			 (json_int_t)stats->compiled, "memory_hits", (json_int_t)stats->memory_hits,
+			 "disk_hits", (json_int_t)stats->disk_hits, "failed",
+			 (json_int_t)stats->failed, "running", (json_int_t)stats->running,
+			 "abandoned", (json_int_t)stats->abandoned, "over_limit",
+			 (json_int_t)stats->over_limit);
+}
+
+json_t *svc_answer_ps(struct svc_question *q)
+{
+	struct svc_server *server = q->server;
+	struct sal_compile_stats stats;
+	struct view view;
+	json_t *reply = NULL;
+
+	if (copy_all(server, &view, &q->err) >= 0) {
+		sal_compile_stats(server->pool, &stats);
+		reply = json_pack("{s:b, s:o, s:o, s:o, s:s, s:o}", "ok", 1, "device",
+				  describe_device(server, &view), "lanes", describe_lanes(&view),
+				  "sessions", describe_sessions(&view), "policy", view.policy,
+				  "programs", describe_programs(&stats));
+	}
+	free(view.sessions);
+	return reply;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * why - what one job waits for, who has it, and for how long.
+ *
+ * Everything said is read from the engine; what cannot be known is not said.
+ */
+#include "service/admin/why.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "base/units.h"
+#include "core/lane.h"
+
+static uint32_t count_queued(const struct sal_session *core)
+{
+	const struct sal_iteration *it;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(it, &core->queue, queue_link)
+		n++;
+	return n;
+}
+
+static void say_running(struct svc_why *why)
+{
+	const struct sal_session *core = why->s->core;
+	uint32_t queued = count_queued(core);
+	char run[SAL_UNITS_TEXT], all[SAL_UNITS_TEXT];
+
+	why->waits_for = "nothing";
+	why->estimate_s = 0;
+	sal_words_add(&why->words, "running: its iteration has run for %s in lane %u",
+		      sal_duration_format(svc_why_run_ns(why, core), run, sizeof(run)),
+		      core->lane->index);
+	if (core->running->expected_ns)
+		sal_words_add(&why->words, ", and takes about %s",
+			      sal_duration_format(core->running->expected_ns, all, sizeof(all)));
+	sal_words_add(&why->words, "; %u more %s queued.", queued, queued == 1 ? "is" : "are");
+	if (core->paused)
+		sal_words_add(&why->words, " Then it stops: it is paused by the operator.");
+}
+
+static void say_idle(struct svc_why *why)
+{
+	const struct svc_session *s = why->s;
+	char idle[SAL_UNITS_TEXT];
+
+	if (s->account.used[SVC_COMPILES] > 0) {
+		svc_why_compile(why);
+		return;
+	}
+	why->waits_for = "input";
+	sal_words_add(&why->words, "idle: it has submitted nothing for %s.",
+		      sal_duration_format(why->now_ns > s->core->idle_since_ns
+						  ? why->now_ns - s->core->idle_since_ns
+						  : 0,
+					  idle, sizeof(idle)));
+}
+
+static void say_paused(struct svc_why *why)
+{
+	why->waits_for = "operator";
+	sal_words_add(&why->words,
+		      "paused by the operator, with %u iterations queued; `salus resume %" PRIu64
+		      "` lets it go on.",
+		      count_queued(why->s->core), why->s->id);
+}
+
+static void say_copying(struct svc_why *why)
+{
+	const struct sal_session *core = why->s->core;
+	char bytes[SAL_UNITS_TEXT];
+
+	why->waits_for = "copy";
+	sal_words_add(&why->words,
+		      core->place == SAL_PAGING_OUT
+			      ? "paging out: its %s go to host memory, to make room for others."
+			      : "paging in: its %s come back from host memory.",
+		      sal_bytes_format(core->paged_bytes, bytes, sizeof(bytes)));
+}
+
+static void say_paged(struct svc_why *why)
+{
+	char bytes[SAL_UNITS_TEXT];
+
+	why->waits_for = "input";
+	sal_words_add(&why->words,
+		      "paged: its %s lie in host memory; they come back when it has work and there "
+		      "is room.",
+		      sal_bytes_format(why->s->core->paged_bytes, bytes, sizeof(bytes)));
+}
+
+static void say_closing(struct svc_why *why)
+{
+	const struct svc_execution *x = svc_session_running(why->s);
+	char run[SAL_UNITS_TEXT];
+
+	why->waits_for = "nothing";
+	if (x && x->program)
+		sal_words_add(&why->words,
+			      "closing: its iteration of %.*s has run for %s in lane %u and cannot "
+			      "be interrupted; what it holds goes with it.",
+			      (int)x->program->shared->facts->name.size,
+			      x->program->shared->facts->name.at,
+			      sal_duration_format(why->now_ns - x->start_ns, run, sizeof(run)),
+			      x->lane);
+	else
+		sal_words_add(&why->words,
+			      "closing: its job has ended; what it holds goes with its last copy.");
+}
+
+/* The same order as svc_state_name. */
+static void say_state(struct svc_why *why)
+{
+	const struct sal_session *core = why->s->core;
+
+	if (why->s->state != SVC_OPEN)
+		say_closing(why);
+	else if (core->refused)
+		svc_why_refused(why);
+	else if (core->running)
+		say_running(why);
+	else if (core->place == SAL_PAGING_OUT || core->place == SAL_PAGING_IN)
+		say_copying(why);
+	else if (core->paused)
+		say_paused(why);
+	else if (core->in_waiting)
+		svc_why_waiting(why);
+	else if (core->place == SAL_OUTSIDE && core->admitted)
+		say_paged(why);
+	else if (TAILQ_EMPTY(&core->queue) || !core->lane)
+		say_idle(why);
+	else
+		svc_why_ready(why);
+}
+
+void svc_why_say(struct svc_why *why)
+{
+	char about[SAL_UNITS_TEXT];
+
+	say_state(why);
+	if (why->estimate_s > 0)
+		sal_words_add(&why->words, " About %s.",
+			      sal_duration_format((uint64_t)(why->estimate_s * 1e9), about,
+						  sizeof(about)));
+}
+
+json_t *svc_answer_why(struct svc_question *q)
+{
+	struct svc_why why = { .server = q->server, .estimate_s = NAN };
+	json_t *reply = NULL;
+
+	svc_lock(q->server);
+	why.now_ns = svc_now_ns();
+	why.s = svc_find_job(q);
+	if (why.s) {
+		why.holders = json_array();
+		svc_why_say(&why);
+		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o}", "ok", 1, "id",
+				  (json_int_t)why.s->id, "name", svc_json_text(why.s->name),
+				  "state", svc_state_name(why.s), "text",
+				  svc_json_text(why.words.at), "waits_for", why.waits_for,
+				  "holders", why.holders, "estimate_s",
+				  isnan(why.estimate_s) ? json_null() : json_real(why.estimate_s));
+	}
+	svc_unlock(q->server);
+	return reply;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * why - what the files that say what a job waits for share.
+ *
+ *     admin/why.c    the answer, and the short cases
+ *     why_memory.c   it waits for memory, or can never have it
+ *     why_turn.c     it waits for its turn
+ *     why_compile.c  it waits for the compiler
+ */
+#ifndef SAL_SERVICE_WHY_H
+#define SAL_SERVICE_WHY_H
+
+#include "service/admin/admin.h"
+
+/* Others that are named in the sentence; all of them are in "holders". */
+#define WHY_NAMED_MOST 3
+
+struct svc_why {
+	struct svc_server *server; /* borrowed */
+	const struct svc_session *s; /* borrowed */
+	uint64_t now_ns;
+	struct sal_words words;
+	const char *waits_for;
+	json_t *holders; /* owned by the answer */
+	double estimate_s; /* NAN: unknowable */
+};
+
+/* How long its running iteration has run. */
+uint64_t svc_why_run_ns(const struct svc_why *why, const struct sal_session *core);
+
+/* All there is to say of why->s, in why->words; holders is an array. Under server->lock. */
+void svc_why_say(struct svc_why *why);
+
+/* Each says its sentences. Under server->lock, on the main thread. */
+void svc_why_ready(struct svc_why *why);
+void svc_why_waiting(struct svc_why *why);
+void svc_why_refused(struct svc_why *why);
+void svc_why_compile(struct svc_why *why);
+
+#endif

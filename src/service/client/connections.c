@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connections - the main thread: the socket, who comes, who goes, who takes too long.
+ *
+ * A connection is a client (its first bytes are a hello) or somebody with a question (a line of JSON). A
+ * client's socket stays open as its death notice; all it ever says on it again is that it wants more shared
+ * memory.
+ */
+#include "service/client/connections.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "service/admin/answer_line.h"
+#include "service/service.h"
+
+#define LINE_MAX_BYTES 65536u
+#define HELLO_MAX_BYTES 4096u
+/* Enough for most lines; a hello is longer, but not shorter than what is read first. */
+#define FIRST_BYTES 256u
+/* A connection that does not come to the point for that long is closed. */
+#define HELLO_NS UINT64_C(2000000000)
+/* Connections taken in one round, so that those that are there get their turn. */
+#define ACCEPTS_MAX 32
+
+_Static_assert(FIRST_BYTES >= sizeof(struct sal_hello), "a hello fits");
+
+static void on_connection(uv_poll_t *poll, int status, int events);
+static void on_timer(uv_timer_t *timer);
+
+/* --- the end ------------------------------------------------------------------------------------------------ */
+
+static void listen_again(struct svc_server *server)
+{
+	if (!server->closing && !uv_is_active((uv_handle_t *)&server->listener))
+		(void)uv_poll_start(&server->listener, UV_READABLE, on_connection);
+}
+
+static void on_client_closed(uv_handle_t *handle)
+{
+	struct svc_client *c = handle->data;
+	struct svc_connections *all = &c->server->connections;
+
+	(void)close(c->fd);
+	if (all->reserve_fd < 0 && all->is_open)
+		all->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	listen_again(c->server);
+	free(c);
+}
+
+static void end_session(struct svc_client *c)
+{
+	struct svc_server *server = c->server;
+
+	svc_tasks_cancel(c->session);
+	svc_lock(server);
+	c->session->socket = -1;
+	svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
+						     : "salus: the session has ended");
+	svc_unlock(server);
+	svc_worker_wake(server); /* others may have been granted their turn */
+	svc_session_unref(c->session);
+	c->session = NULL;
+}
+
+static void give_places(struct svc_client *c)
+{
+	svc_account_give(&c->account, SVC_STRANGERS, c->account.used[SVC_STRANGERS]);
+	svc_account_give(&c->account, SVC_QUESTIONS, c->account.used[SVC_QUESTIONS]);
+}
+
+/* The oldest of the same user, else of all, but not c. */
+static struct svc_client *find_oldest(const struct svc_client *c, enum svc_client_state state)
+{
+	struct svc_client *other, *oldest = NULL;
+
+	TAILQ_FOREACH(other, &c->server->connections.lists[state].all, state_link) {
+		if (other != c && other->account.user == c->account.user)
+			return other;
+		if (other != c && !oldest)
+			oldest = other;
+	}
+	return oldest;
+}
+
+bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
+			   enum svc_client_state state)
+{
+	give_places(c);
+	while (svc_account_take(&c->account, what, 1, NULL) < 0) {
+		struct svc_client *oldest = find_oldest(c, state);
+
+		if (!oldest)
+			return false;
+		svc_client_close(oldest);
+	}
+	return true;
+}
+
+/* The client hung up or was told to go. */
+void svc_client_close(struct svc_client *c)
+{
+	struct svc_server *server = c->server;
+	struct svc_connections *all = &server->connections;
+
+	LIST_REMOVE(c, link);
+	TAILQ_REMOVE(&all->lists[c->state].all, c, state_link);
+	all->lists[c->state].count--;
+	server->idle_since_ns = svc_now_ns();
+	if (c->session)
+		end_session(c);
+	if (c->answer)
+		all->unsent_bytes -= c->answer->size - c->sent;
+	all->unread_fds -= c->has_fd;
+	svc_answer_line_unref(c->answer);
+	give_places(c);
+	svc_account_close(&c->account);
+	free(c->bytes);
+	(void)uv_poll_stop(&c->poll);
+	uv_close((uv_handle_t *)&c->poll, on_client_closed);
+}
+
+void svc_client_move(struct svc_client *c, enum svc_client_state state)
+{
+	struct svc_client_list *lists = c->server->connections.lists;
+
+	SAL_ASSERT(c->state == (state == SVC_TAKING ? SVC_ASKING : SVC_SILENT));
+	TAILQ_REMOVE(&lists[c->state].all, c, state_link);
+	lists[c->state].count--;
+	c->state = state;
+	if (state == SVC_JOINED)
+		give_places(c); /* a session counts by itself */
+	c->since_ns = svc_now_ns();
+	TAILQ_INSERT_TAIL(&lists[state].all, c, state_link);
+	lists[state].count++;
+}
+
+/* --- bytes -------------------------------------------------------------------------------------------------- */
+
+static bool is_question(const struct svc_client *c)
+{
+	return c->filled > 0 && c->bytes[0] == '{';
+}
+
+/* A newer client's hello is longer than ours; what we do not know of it is skipped. */
+static size_t hello_size(const struct svc_client *c)
+{
+	struct sal_hello hello;
+
+	if (c->filled < sizeof(hello))
+		return sizeof(hello);
+	memcpy(&hello, c->bytes, sizeof(hello));
+	return hello.size > sizeof(hello) && hello.size <= HELLO_MAX_BYTES ? hello.size
+									   : sizeof(hello);
+}
+
+/* How many bytes may have come until the next look at them. */
+static size_t wanted(const struct svc_client *c)
+{
+	if (c->state == SVC_JOINED)
+		return sizeof(struct sal_grow);
+	if (!is_question(c))
+		return hello_size(c);
+	return c->filled < c->room ? c->room : 2 * c->room;
+}
+
+static bool make_room(struct svc_client *c, size_t room)
+{
+	char *bytes;
+
+	if (room <= c->room)
+		return true;
+	bytes = realloc(c->bytes, room);
+	if (!bytes)
+		return false;
+	c->bytes = bytes;
+	c->room = room;
+	return true;
+}
+
+/* A line may be whole now; false: hang up. */
+static bool look_for_line(struct svc_client *c)
+{
+	char *end = memchr(c->bytes, '\n', c->filled);
+
+	if (!end)
+		return c->filled < LINE_MAX_BYTES;
+	*end = '\0';
+	svc_client_ask(c);
+	return true;
+}
+
+/* What has come may be enough for something; false: hang up. */
+static bool look_at(struct svc_client *c)
+{
+	if (is_question(c) && c->state == SVC_SILENT)
+		return look_for_line(c);
+	if (c->filled < wanted(c))
+		return true;
+	c->filled = 0;
+	return c->state == SVC_JOINED ? svc_client_grow(c) : svc_client_greet(c);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct svc_client *c = poll->data;
+	size_t want = wanted(c);
+	ssize_t n = -1;
+
+	if (status < 0 || (events & UV_DISCONNECT && !(events & UV_READABLE)) ||
+	    !make_room(c, want)) {
+		svc_client_close(c);
+		return;
+	}
+	/* Once, without waiting; descriptors that a client sends along are closed by the kernel. */
+	n = recv(c->fd, c->bytes + c->filled, want - c->filled, MSG_DONTWAIT);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		svc_client_close(c);
+		return;
+	}
+	c->filled += (size_t)n;
+	if (!look_at(c))
+		svc_client_close(c);
+}
+
+/* --- coming ------------------------------------------------------------------------------------------------- */
+
+static void start_timer(struct svc_server *server)
+{
+	if (!uv_is_active((uv_handle_t *)&server->hello_timer))
+		(void)uv_timer_start(&server->hello_timer, on_timer, 1000, 1000);
+}
+
+static void add(struct svc_server *server, int fd)
+{
+	struct svc_client_list *silent = &server->connections.lists[SVC_SILENT];
+	struct svc_client *c = calloc(1, sizeof(*c));
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+
+	if (!c || !make_room(c, FIRST_BYTES) || uv_poll_init(&server->loop, &c->poll, fd) < 0) {
+		if (c)
+			free(c->bytes);
+		free(c);
+		(void)close(fd);
+		return;
+	}
+	c->server = server;
+	c->fd = fd;
+	c->since_ns = svc_now_ns();
+	c->poll.data = c;
+	LIST_INSERT_HEAD(&server->clients, c, link);
+	TAILQ_INSERT_TAIL(&silent->all, c, state_link);
+	silent->count++;
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (svc_account_open(&c->account, &server->ledger, peer.uid, NULL) < 0 ||
+	    !svc_client_take_place(c, SVC_STRANGERS, SVC_SILENT))
+		svc_client_close(c);
+	else
+		(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+}
+
+/* No descriptor is left: the reserve, else that of the oldest that has said nothing, else the timer. */
+static bool find_descriptor(struct svc_server *server)
+{
+	struct svc_connections *all = &server->connections;
+	struct svc_client *oldest = TAILQ_FIRST(&all->lists[SVC_SILENT].all);
+
+	if (all->reserve_fd >= 0) {
+		(void)close(all->reserve_fd);
+		all->reserve_fd = -1;
+		return true;
+	}
+	(void)uv_poll_stop(&server->listener);
+	if (oldest)
+		svc_client_close(oldest); /* when it is closed, we listen again */
+	return false;
+}
+
+static void on_connection(uv_poll_t *poll, int status, int events)
+{
+	struct svc_server *server = poll->data;
+	int fd, i;
+
+	(void)events;
+	if (status < 0)
+		return;
+	start_timer(server);
+	for (i = 0; i < ACCEPTS_MAX; i++) {
+		fd = accept4(server->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (fd >= 0)
+			add(server, fd);
+		else if ((errno != EMFILE && errno != ENFILE) || !find_descriptor(server))
+			return;
+	}
+}
+
+/* --- time --------------------------------------------------------------------------------------------------- */
+
+/* Once a second, as long as anybody has a deadline or could not be accepted. */
+static void on_timer(uv_timer_t *timer)
+{
+	struct svc_server *server = timer->data;
+	struct svc_client_list *lists = server->connections.lists;
+	uint64_t now_ns = svc_now_ns();
+	struct svc_client *c;
+
+	while ((c = TAILQ_FIRST(&lists[SVC_SILENT].all)) && now_ns - c->since_ns > HELLO_NS)
+		svc_client_close(c);
+	svc_questions_expire(server, now_ns);
+	svc_trace_forget(&server->trace, now_ns);
+	if (!uv_is_active((uv_handle_t *)&server->listener))
+		listen_again(server);
+	else if (lists[SVC_SILENT].count == 0 && lists[SVC_TAKING].count == 0 &&
+		 server->trace.snapshot_count == 0)
+		(void)uv_timer_stop(timer);
+}
+
+void svc_connections_open(struct svc_server *server)
+{
+	struct svc_connections *all = &server->connections;
+	int i;
+
+	for (i = 0; i < SVC_CLIENT_STATES; i++)
+		TAILQ_INIT(&all->lists[i].all);
+	all->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	all->is_open = true;
+	all->round_end.data = server;
+	(void)uv_check_init(&server->loop, &all->round_end);
+	server->listener.data = server;
+	(void)uv_poll_init(&server->loop, &server->listener, server->listen.fd);
+	(void)uv_poll_start(&server->listener, UV_READABLE, on_connection);
+	server->hello_timer.data = server;
+	(void)uv_timer_init(&server->loop, &server->hello_timer);
+}
+
+void svc_connections_close(struct svc_server *server)
+{
+	struct svc_connections *all = &server->connections;
+	struct svc_client *c;
+
+	while ((c = LIST_FIRST(&server->clients)))
+		svc_client_close(c);
+	if (all->is_open && all->reserve_fd >= 0)
+		(void)close(all->reserve_fd);
+	all->reserve_fd = -1;
+	all->is_open = false;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * connections - what the files that talk to the socket share.
+ *
+ *     connections.c  who comes and goes: accepting, deadlines, the lists
+ *     greeting.c     a client: its hello, more shared memory for it
+ *     questions.c    somebody with a question: the answer, and sending it
+ *
+ * A connection is in one state:
+ *
+ *     silent ──hello──> joined
+ *        └────line────> asking ──answer──> taking
+ *
+ * and is closed from any. Nobody waits for a connection: sockets do not block, what a client does not take at
+ * once costs it the connection, what an asker does not take stays queued until it is too much or too old.
+ * Each state has its list, oldest first, and a limit (limits.h): silent and asking ones are strangers, taking ones are
+ * questions. Over a limit the oldest gives way, of the same user if there is one, so that whoever says something at
+ * once gets in.
+ *
+ * Threads: the main thread.
+ */
+#ifndef SAL_SERVICE_CONNECTIONS_H
+#define SAL_SERVICE_CONNECTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <uv.h>
+
+#include "base/log/log.h"
+#include "service/limits.h"
+
+struct svc_answer_line;
+struct svc_server;
+struct svc_session;
+
+/* Bytes of answers that nobody has taken yet. Beyond, the oldest answer is dropped. */
+#define SVC_TAKING_MAX_BYTES ((size_t)64 << 20)
+/* Answers with a descriptor that may lie unread. What is in a socket cannot be taken back. */
+#define SVC_TAKING_FDS_MAX 4u
+
+enum svc_client_state {
+	SVC_SILENT, /* not enough has come */
+	SVC_ASKING, /* its line waits to be answered, at the end of this round of the loop */
+	SVC_TAKING, /* it has not taken its answer */
+	SVC_JOINED, /* a client, with a session */
+	SVC_CLIENT_STATES
+};
+
+struct svc_client {
+	LIST_ENTRY(svc_client) link; /* in server->clients */
+	TAILQ_ENTRY(svc_client) state_link; /* in connections.lists */
+	enum svc_client_state state;
+	uint64_t since_ns; /* in that state */
+	struct svc_server *server; /* borrowed */
+	uv_poll_t poll;
+	int fd; /* owned */
+	struct svc_session *session; /* owned reference; NULL unless joined */
+	char *bytes; /* owned: what has come of the hello or the line */
+	size_t filled, room;
+	struct svc_answer_line *answer; /* owned reference; NULL: none, or all of it is sent */
+	size_t sent; /* bytes of it */
+	bool has_fd; /* a descriptor goes along, or lies in the socket */
+	struct svc_account account; /* of its user */
+};
+
+struct svc_client_list {
+	TAILQ_HEAD(, svc_client) all; /* oldest first */
+	uint32_t count;
+};
+
+struct svc_connections {
+	struct svc_client_list lists[SVC_CLIENT_STATES];
+	size_t unsent_bytes; /* of answers */
+	uint32_t unread_fds; /* connections with has_fd */
+	uv_check_t round_end; /* active while somebody is asking */
+	int reserve_fd; /* owned: given up to accept one more when there are no descriptors; -1: given up */
+	bool is_open;
+	struct sal_log_budget refusals;
+};
+
+void svc_client_move(struct svc_client *c, enum svc_client_state state);
+/* One more of that resource for c: the oldest of that state give way. False: there is no room even so. */
+bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
+			   enum svc_client_state state);
+/* c is freed later. */
+void svc_client_close(struct svc_client *c);
+
+/* greeting.c; false: hang up. */
+bool svc_client_greet(struct svc_client *c);
+bool svc_client_grow(struct svc_client *c);
+
+/* questions.c: a whole line is there. */
+void svc_client_ask(struct svc_client *c);
+void svc_on_round_end(uv_check_t *check);
+/* It can take more, or hung up. */
+void svc_client_on_taking(struct svc_client *c);
+/* Once a second: closes those who did not take their answer in time. */
+void svc_questions_expire(struct svc_server *server, uint64_t now_ns);
+
+#endif

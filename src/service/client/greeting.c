@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * greeting - a client joins, and asks for more shared memory. Its socket stays open as its death notice.
+ *
+ * What we send fits into a socket whose owner reads. One who does not loses the connection.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log/log.h"
+#include "link/socket.h"
+#include "service/service.h"
+
+static void close_fds(int *fds, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int *fds)
+{
+	struct svc_server *server = c->server;
+	struct sal_welcome welcome = {
+		.magic = SAL_WIRE_MAGIC,
+		.major = SAL_WIRE_MAJOR,
+		.minor = SAL_WIRE_MINOR,
+		.size = sizeof(welcome),
+		.code = refusal ? refusal->code : 0,
+		.session = c->session ? c->session->id : 0,
+		.ring_bytes = SVC_RING_BYTES,
+		.segment_bytes = SVC_SEGMENT_BYTES,
+		.fact_bytes = refusal ? 0 : server->fact_size,
+		.memory_bytes = server->options.memory_bytes,
+	};
+	int rc;
+
+	if (refusal)
+		(void)snprintf(welcome.reason, sizeof(welcome.reason), "%.*s", SAL_REASON_BYTES - 1,
+			       refusal->text);
+	rc = sal_socket_send(c->fd, &welcome, sizeof(welcome), fds, refusal ? 0 : 4, NULL);
+	if (rc >= 0 && !refusal)
+		rc = sal_socket_send(c->fd, server->facts, server->fact_size, NULL, 0, NULL);
+	return rc;
+}
+
+static bool refuse(struct svc_client *c, const struct ucred *peer, const struct sal_err *err)
+{
+	(void)send_welcome(c, err, NULL);
+	sal_log_limited(&c->server->connections.refusals, SAL_LOG_WARN, "session",
+			"refused pid=%d uid=%u: %s", (int)peer->pid, (unsigned)peer->uid,
+			err->text);
+	return false;
+}
+
+static int join(struct svc_client *c, const struct sal_hello *hello, const struct ucred *peer,
+		int fds[4], struct sal_err *err)
+{
+	if (hello->major != SAL_WIRE_MAJOR)
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "protocol %u.%u is not ours (%d.%d): the plugin is of another "
+				   "version",
+				   hello->major, hello->minor, SAL_WIRE_MAJOR, SAL_WIRE_MINOR);
+	return svc_session_create(c->server, hello, peer, &c->session, fds, err);
+}
+
+bool svc_client_greet(struct svc_client *c)
+{
+	struct ucred peer = { 0 };
+	socklen_t size = sizeof(peer);
+	struct sal_hello hello;
+	struct sal_err err = { 0 };
+	int fds[4] = { -1, -1, -1, -1 };
+	bool ok;
+
+	memcpy(&hello, c->bytes, sizeof(hello));
+	(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+	if (!sal_hello_is_valid(&hello))
+		return false;
+	if (join(c, &hello, &peer, fds, &err) < 0)
+		return refuse(c, &peer, &err);
+	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
+	svc_client_move(c, SVC_JOINED);
+	svc_lock(c->server);
+	c->session->socket = c->fd;
+	svc_unlock(c->server);
+	ok = send_welcome(c, NULL, fds) >= 0;
+	close_fds(fds, 4);
+	sal_log_info("session", "opened id=%" PRIu64 " name=%s pid=%d uid=%u", c->session->id,
+		     c->session->name, (int)peer.pid, (unsigned)peer.uid);
+	return ok;
+}
+
+bool svc_client_grow(struct svc_client *c)
+{
+	struct sal_grown grown = { 0 };
+	struct sal_grow ask;
+	struct sal_err err = { 0 };
+	int fd;
+	bool ok;
+
+	memcpy(&ask, c->bytes, sizeof(ask));
+	fd = svc_session_grow(c->session, ask.bytes, &grown.segment, &grown.bytes, &err);
+	if (fd < 0)
+		grown.code = err.code;
+	ok = sal_socket_send(c->fd, &grown, sizeof(grown), &fd, fd >= 0 ? 1 : 0, NULL) >= 0;
+	close_fds(&fd, 1);
+	return ok;
+}

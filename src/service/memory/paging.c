@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * paging - errands that move a session's memory: out to the host, back in, and into the lane where it runs.
+ *
+ * While such an errand is under way the session does not run: the engine waits for the report of its paging, and an
+ * iteration that is being fetched for counts as running. Only the thread that carries the session moves its buffers; others may
+ * drop them meanwhile.
+ */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log/log.h"
+#include "core/lane.h"
+
+#define READ_NAP_US 50
+
+static struct svc_transit *transit_of(struct svc_errand *errand)
+{
+	return (struct svc_transit *)((char *)errand - offsetof(struct svc_transit, errand));
+}
+
+static struct svc_session *session_of(struct svc_transit *t)
+{
+	return (struct svc_session *)((char *)t - offsetof(struct svc_session, transit));
+}
+
+/* References to all buffers of the session that have memory. */
+static void list_buffers(struct svc_transit *t) SVC_LOCKED
+{
+	struct svc_session *s = session_of(t);
+	struct svc_buffer *b;
+	size_t n = 0;
+
+	t->began_ns = svc_now_ns();
+	TAILQ_FOREACH(b, &s->all, link)
+		n++;
+	t->list = calloc(n + 1, sizeof(struct svc_buffer *));
+	if (!t->list) {
+		t->code = sal_err_set(&t->err, SAL_RESOURCE_EXHAUSTED, "out of host memory");
+		return;
+	}
+	TAILQ_FOREACH(b, &s->all, link)
+		if (b->device || b->saved)
+			t->list[t->count++] = svc_buffer_ref(b);
+}
+
+static void drop_list(struct svc_transit *t) SVC_LOCKED
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++)
+		svc_buffer_unref(t->list[i]);
+	free(t->list);
+	t->list = NULL;
+	t->count = 0;
+}
+
+/*
+ * From the device to the host. One that cannot be saved stays where it is. Where the device allows, the buffer
+ * stays in its place and loses only its pages, so that it comes back to the same address; nobody may read it then.
+ */
+static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
+{
+	struct svc_server *server = b->session->server;
+	const struct sal_device_ops *vendor = svc_vendor(server);
+	struct sal_buffer *device = b->device;
+	struct sal_saved *saved;
+	int rc = vendor->save(device, &saved, err);
+
+	if (rc < 0)
+		return rc;
+	svc_lock(server);
+	b->saved = saved;
+	svc_unlock(server);
+	if (stays_in_place && vendor->empty(device) >= 0)
+		return SAL_OK;
+	svc_lock(server);
+	b->device = NULL;
+	svc_unlock(server);
+	vendor->free_buffer(device);
+	return SAL_OK;
+}
+
+/* And back, into a lane. */
+static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
+{
+	struct svc_server *server = b->session->server;
+	const struct sal_device_ops *vendor = svc_vendor(server);
+	struct sal_buffer *empty = b->device, *device = empty;
+	int rc;
+
+	if (empty && b->lane == lane)
+		rc = vendor->refill(empty, b->saved, err);
+	else
+		rc = vendor->restore(server->lanes[lane].stream, b->saved, &device, err);
+	if (rc < 0)
+		return rc;
+	svc_lock(server);
+	b->device = device;
+	b->lane = lane;
+	b->saved = NULL;
+	svc_unlock(server);
+	if (empty != device)
+		vendor->free_buffer(empty);
+	return SAL_OK;
+}
+
+static void note_end(struct svc_transit *t, const char *direction)
+{
+	const struct svc_session *s = session_of(t);
+
+	if (t->code)
+		sal_log_error("paging", "%s failed session=%" PRIu64 " name=%s: %s", direction,
+			      s->id, s->name, t->err.text);
+	sal_log_debug("paging", "%s session=%" PRIu64 " buffers=%zu us=%" PRIu64, direction, s->id,
+		      t->count, (svc_now_ns() - t->began_ns) / 1000);
+}
+
+void svc_paging_forget(struct svc_session *s)
+{
+	svc_limit_give(s, SVC_PAGED_BYTES, s->paged_bytes);
+	s->paged_bytes = 0;
+}
+
+/* --- out ---------------------------------------------------------------------------------------------- */
+
+static bool out_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_transit *t = transit_of(errand);
+	struct svc_session *s = session_of(t);
+	int rc = svc_limit_take(s, SVC_PAGED_BYTES, s->charged_bytes, &t->err);
+
+	list_buffers(t);
+	if (rc < 0)
+		t->code = rc;
+	else
+		s->paged_bytes = s->charged_bytes;
+	return true;
+}
+
+/* Restore the saved buffers, where possible: the session stays. */
+static void take_back(struct svc_transit *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++)
+		if (t->list[i]->saved)
+			(void)restore(t->list[i], t->list[i]->lane, NULL);
+}
+
+static void out_call(struct svc_errand *errand)
+{
+	struct svc_transit *t = transit_of(errand);
+	size_t i;
+
+	/* What the vendor still reads must not lose its pages. Only this session waits. */
+	while (atomic_load(&session_of(t)->reads) > 0)
+		(void)usleep(READ_NAP_US);
+	for (i = 0; i < t->count && t->code == 0; i++)
+		if (svc_buffer_is_there(t->list[i]))
+			t->code = save(t->list[i], true, &t->err);
+	if (t->code < 0)
+		take_back(t);
+	note_end(t, "out");
+}
+
+static void out_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_transit *t = transit_of(errand);
+	struct svc_session *s = session_of(t);
+
+	if (t->code < 0) {
+		svc_paging_forget(s);
+		sal_engine_page_out_failed(s->server->engine, svc_now_ns(), s->core);
+	} else {
+		sal_engine_paged_out(s->server->engine, svc_now_ns(), s->core);
+	}
+	drop_list(t);
+	svc_memory_settle(s);
+}
+
+/* --- in ----------------------------------------------------------------------------------------------- */
+
+static bool in_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_transit *t = transit_of(errand);
+
+	const struct sal_lane *lane = session_of(t)->core->lane;
+
+	t->lane = lane ? lane->index : 0;
+	list_buffers(t);
+	return true;
+}
+
+/* Save the restored buffers again, where possible. */
+static void give_back(struct svc_transit *t)
+{
+	size_t i;
+
+	for (i = 0; i < t->count; i++)
+		if (svc_buffer_is_there(t->list[i]))
+			(void)save(t->list[i], true, NULL);
+}
+
+static void in_call(struct svc_errand *errand)
+{
+	struct svc_transit *t = transit_of(errand);
+	struct sal_stream *stream;
+	size_t i;
+
+	if (t->code == 0)
+		t->code = svc_lane_open(session_of(t)->server, t->lane, &stream, &t->err);
+	for (i = 0; i < t->count && t->code >= 0; i++)
+		if (t->list[i]->saved)
+			t->code = restore(t->list[i], t->lane, &t->err);
+	if (t->code < 0)
+		give_back(t);
+	note_end(t, "in");
+}
+
+static void in_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct svc_transit *t = transit_of(errand);
+	struct svc_session *s = session_of(t);
+
+	if (t->code < 0) {
+		sal_engine_page_in_failed(s->server->engine, svc_now_ns(), s->core);
+	} else {
+		svc_paging_forget(s);
+		sal_engine_paged_in(s->server->engine, svc_now_ns(), s->core);
+	}
+	drop_list(t);
+	svc_memory_settle(s);
+}
+
+/* --- both --------------------------------------------------------------------------------------------- */
+
+static void depart(struct svc_session *s, const struct svc_errand *phases) SVC_LOCKED
+{
+	s->transit = (struct svc_transit){ .errand = *phases };
+	svc_errand_post(s, &s->transit.errand);
+}
+
+void svc_page_out(struct svc_session *s)
+{
+	static const struct svc_errand out = { .begin = out_begin,
+					       .call = out_call,
+					       .settle = out_settle };
+
+	depart(s, &out);
+}
+
+void svc_page_in(struct svc_session *s)
+{
+	static const struct svc_errand in = { .begin = in_begin,
+					      .call = in_call,
+					      .settle = in_settle };
+
+	depart(s, &in);
+}
+
+int svc_fetch(struct svc_execution *x, struct sal_err *err)
+{
+	struct sal_stream *stream;
+	int rc = svc_lane_open(x->session->server, x->lane, &stream, err);
+	size_t i;
+
+	if (rc >= 0)
+		rc = svc_program_load(x->program, x->lane, err);
+	for (i = 0; i < x->arg_count && rc >= 0; i++) {
+		struct svc_buffer *b = x->args[i];
+
+		if (svc_buffer_is_there(b) && b->lane != x->lane)
+			rc = save(b, false, err);
+		if (rc >= 0 && b->saved)
+			rc = restore(b, x->lane, err);
+	}
+	return rc;
+}

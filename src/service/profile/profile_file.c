@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/profile/profile_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <sodium.h>
+
+#define VERSION 1
+#define FILE_MOST_BYTES (16 << 20)
+#define KEY_DIGITS ((size_t)2 * SAL_PROGRAM_KEY_BYTES)
+/* The program cache shares the directory, and removes such files when a crash left them. */
+#define TEMP_NAME "tmp-profiles-XXXXXX"
+
+void svc_profile_list_clear(struct svc_profile_list *list)
+{
+	struct svc_profile *profile;
+
+	while ((profile = TAILQ_FIRST(list))) {
+		TAILQ_REMOVE(list, profile, link);
+		free(profile);
+	}
+}
+
+/* --- read ------------------------------------------------------------------------------------------- */
+
+static bool parse_programs(const json_t *array, struct svc_program_keys *keys)
+{
+	uint8_t bytes[SAL_PROGRAM_KEY_BYTES];
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(array, i, item)
+	{
+		const char *hex = json_string_value(item);
+
+		if (!hex || strlen(hex) != KEY_DIGITS ||
+		    sodium_hex2bin(bytes, sizeof(bytes), hex, KEY_DIGITS, NULL, NULL, NULL) != 0 ||
+		    !svc_program_keys_add(keys, bytes))
+			return false;
+	}
+	return keys->count > 0;
+}
+
+static bool parse_profile(json_t *object, struct svc_profile *out)
+{
+	json_int_t persist, ephem, iteration, iterations, total, runs;
+	const char *name;
+	json_t *programs;
+
+	memset(out, 0, sizeof(*out));
+	if (json_unpack(object, "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", &name,
+			"persist_bytes", &persist, "ephem_bytes", &ephem, "iteration_ns",
+			&iteration, "iterations", &iterations, "total_ns", &total, "runs", &runs,
+			"programs", &programs) != 0)
+		return false;
+	if (persist < 0 || ephem < 0 || iteration < 0 || iterations < 0 || total < 0 || runs < 0 ||
+	    runs > UINT32_MAX || strlen(name) >= sizeof(out->name))
+		return false;
+	memcpy(out->name, name, strlen(name) + 1);
+	out->persist_bytes = (uint64_t)persist;
+	out->ephem_bytes = (uint64_t)ephem;
+	out->iteration_ns = (uint64_t)iteration;
+	out->iterations = (uint64_t)iterations;
+	out->total_ns = (uint64_t)total;
+	out->runs = (uint32_t)runs;
+	return parse_programs(programs, &out->programs);
+}
+
+static int parse_root(json_t *root, struct svc_profile_list *list, struct sal_err *err)
+{
+	json_t *profiles, *object;
+	json_int_t version;
+	size_t i;
+
+	if (json_unpack(root, "{s:I, s:o}", "version", &version, "profiles", &profiles) != 0 ||
+	    !json_is_array(profiles))
+		return sal_err_set(err, SAL_DATA_LOSS, "it is damaged");
+	if (version != VERSION)
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "it is of version %" JSON_INTEGER_FORMAT ", not %d", version,
+				   VERSION);
+	json_array_foreach(profiles, i, object)
+	{
+		struct svc_profile *profile = malloc(sizeof(*profile));
+
+		if (!profile)
+			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+		if (!parse_profile(object, profile)) {
+			free(profile);
+			return sal_err_set(err, SAL_DATA_LOSS, "it is damaged");
+		}
+		TAILQ_INSERT_TAIL(list, profile, link);
+	}
+	return SAL_OK;
+}
+
+/* NULL and no error: there is none. */
+static FILE *open_ours(const char *path, struct sal_err *err)
+{
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	FILE *file = NULL;
+
+	if (fd < 0) {
+		if (errno != ENOENT)
+			(void)sal_err_set(err, SAL_UNAVAILABLE, "%s", strerror(errno));
+		return NULL;
+	}
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
+		(void)sal_err_set(err, SAL_PERMISSION_DENIED, "it is not a file of this user");
+	else if (st.st_size > FILE_MOST_BYTES)
+		(void)sal_err_set(err, SAL_OUT_OF_RANGE, "it is larger than %d bytes",
+				  FILE_MOST_BYTES);
+	else
+		file = fdopen(fd, "r");
+	if (file)
+		return file;
+	(void)close(fd);
+	if (err->code == 0)
+		(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	return NULL;
+}
+
+int svc_profile_file_read(const char *path, struct svc_profile_list *list, struct sal_err *err)
+{
+	struct svc_profile_list found = TAILQ_HEAD_INITIALIZER(found);
+	struct sal_err why = { 0 };
+	json_error_t where;
+	FILE *file = open_ours(path, &why);
+	json_t *root;
+
+	if (!file && why.code == 0)
+		return SAL_OK;
+	if (file) {
+		root = json_loadf(file, JSON_REJECT_DUPLICATES, &where);
+		(void)fclose(file);
+		if (!root)
+			(void)sal_err_set(&why, SAL_DATA_LOSS, "line %d: %s", where.line,
+					  where.text);
+		else
+			(void)parse_root(root, &found, &why);
+		json_decref(root);
+	}
+	if (why.code) {
+		svc_profile_list_clear(&found);
+		return sal_err_set(err, (enum sal_code)why.code, "%s: %s", path, why.text);
+	}
+	TAILQ_CONCAT(list, &found, link);
+	return SAL_OK;
+}
+
+/* --- write ------------------------------------------------------------------------------------------ */
+
+static json_int_t number(uint64_t value)
+{
+	return value > INT64_MAX ? INT64_MAX : (json_int_t)value;
+}
+
+static json_t *pack_programs(const struct svc_program_keys *keys)
+{
+	char hex[KEY_DIGITS + 1];
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = 0; i < keys->count; i++) {
+		(void)sodium_bin2hex(hex, sizeof(hex), keys->at[i].bytes, SAL_PROGRAM_KEY_BYTES);
+		(void)json_array_append_new(array, json_string(hex));
+	}
+	return array;
+}
+
+/* A name that is no UTF-8 makes no JSON: that job is remembered for as long as the daemon lives. */
+static json_t *pack_list(const struct svc_profile_list *list)
+{
+	const struct svc_profile *p;
+	json_t *array = json_array();
+
+	TAILQ_FOREACH(p, list, link)
+		(void)json_array_append_new(
+			array,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", p->name,
+				  "persist_bytes", number(p->persist_bytes), "ephem_bytes",
+				  number(p->ephem_bytes), "iteration_ns", number(p->iteration_ns),
+				  "iterations", number(p->iterations), "total_ns",
+				  number(p->total_ns), "runs", (json_int_t)p->runs, "programs",
+				  pack_programs(&p->programs)));
+	return json_pack("{s:i, s:o}", "version", VERSION, "profiles", array);
+}
+
+static bool write_file(int fd, const json_t *root)
+{
+	FILE *file = fdopen(fd, "w");
+	bool fine;
+
+	if (!file) {
+		(void)close(fd);
+		return false;
+	}
+	fine = json_dumpf(root, file, JSON_COMPACT) == 0 && fputc('\n', file) != EOF &&
+	       fflush(file) == 0 && fsync(fd) == 0;
+	return fclose(file) == 0 && fine;
+}
+
+static int replace(const char *path, char *temp, const json_t *root, struct sal_err *err)
+{
+	int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600 */
+	int reason;
+
+	if (fd < 0)
+		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
+	errno = 0;
+	if (write_file(fd, root) && rename(temp, path) == 0)
+		return SAL_OK;
+	reason = errno;
+	(void)unlink(temp);
+	return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path,
+			   reason ? strerror(reason) : "cannot be written");
+}
+
+int svc_profile_file_write(const char *path, const struct svc_profile_list *list,
+			   struct sal_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash + 1 - path) : 0;
+	size_t room = (size_t)folder + sizeof(TEMP_NAME);
+	char *temp = malloc(room);
+	json_t *root = pack_list(list);
+	int rc;
+
+	if (temp && root) {
+		(void)snprintf(temp, room, "%.*s" TEMP_NAME, folder, path);
+		rc = replace(path, temp, root, err);
+	} else {
+		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
+	}
+	json_decref(root);
+	free(temp);
+	return rc;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * attend - which rings the worker looks at, and when.
+ *
+ *     asleep ---- its bell rings ----> attended ---- nothing came for a while ----> asleep
+ *                                          |
+ *                  too many rings or records: resting until a moment later
+ *
+ * An attended ring is looked at in each round. A client whose ring is asleep rings its bell with the next record. So the work
+ * of a round depends on the sessions that do something, not on how many there are. A session that waits
+ * for memory, or has too much queued, is not attended: whatever ends its wait calls svc_attend.
+ *
+ * Everything done for a client in a round is bounded: records, bytes, and one read of its bell. A client that rings
+ * without sending, or sends faster than its limit, is left alone for a while.
+ */
+#include "service/run/attend.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "link/socket.h"
+
+/* A client that rings for nothing is left alone for that long. */
+#define REST_NS UINT64_C(10000000)
+/* A ring with nothing in it is attended for that long. */
+#define ATTEND_NS UINT64_C(20000000)
+/* Rings without a record. */
+#define RINGS_MAX 16
+
+bool svc_session_is_ahead(const struct svc_session *s)
+{
+	const uint64_t *most = s->server->ledger.limits.most[SVC_JOB];
+
+	return (most[SVC_QUEUED_ITERATIONS] && s->waiting_count >= most[SVC_QUEUED_ITERATIONS]) ||
+	       (most[SVC_QUEUED_BYTES] && s->queued_bytes >= most[SVC_QUEUED_BYTES] / 2);
+}
+
+void svc_attend_if_ahead(struct svc_session *s)
+{
+	if (svc_session_is_ahead(s))
+		svc_attend(s);
+}
+
+void svc_waiting_begin(struct svc_session *s)
+{
+	s->waiting_count++;
+}
+
+void svc_waiting_end(struct svc_session *s)
+{
+	SAL_ASSERT(s->waiting_count > 0);
+	svc_attend_if_ahead(s);
+	s->waiting_count--;
+}
+
+bool svc_attend_is_read(const struct svc_session *s)
+{
+	return s->state == SVC_OPEN && !svc_session_is_ahead(s) && (!s->parked || s->retry);
+}
+
+void svc_attend(struct svc_session *s)
+{
+	struct svc_attention *a = &s->attention;
+	struct svc_worker *w = &s->server->worker;
+
+	svc_assert_locked(s->server);
+	if (s->state != SVC_OPEN || a->is_attended || a->is_resting)
+		return;
+	a->is_attended = true;
+	a->heard_ns = svc_now_ns();
+	TAILQ_INSERT_TAIL(&w->attended, s, attention.link);
+	w->attended_count++;
+	sal_ring_awake(&s->submit);
+	w->look = true;
+}
+
+void svc_unpark(struct svc_session *s)
+{
+	s->retry = true;
+	if (s->parked)
+		svc_attend(s);
+}
+
+static void unattend(struct svc_session *s)
+{
+	if (!s->attention.is_attended)
+		return;
+	s->attention.is_attended = false;
+	TAILQ_REMOVE(&s->server->worker.attended, s, attention.link);
+	s->server->worker.attended_count--;
+}
+
+static void end_rest(struct svc_session *s)
+{
+	if (!s->attention.is_resting)
+		return;
+	s->attention.is_resting = false;
+	TAILQ_REMOVE(&s->server->worker.resting, s, attention.rest_link);
+}
+
+/* Its bell is heard, or not. */
+static void listen_to(struct svc_session *s, bool on)
+{
+	struct epoll_event event = { .events = on ? EPOLLIN | EPOLLRDHUP : 0,
+				     .data = { .u64 = s->id } };
+
+	if (!s->attention.is_deaf)
+		(void)epoll_ctl(s->server->worker.epoll, EPOLL_CTL_MOD, s->bell, &event);
+}
+
+void svc_attend_end(struct svc_session *s)
+{
+	unattend(s);
+	end_rest(s);
+	if (!s->attention.is_deaf)
+		(void)epoll_ctl(s->server->worker.epoll, EPOLL_CTL_DEL, s->bell, NULL);
+	s->attention.is_deaf = true;
+}
+
+/* --- limits ------------------------------------------------------------------------------------------- */
+
+/* Leave it alone for a while. */
+static void rest(struct svc_session *s, uint64_t until_ns)
+{
+	struct svc_attention *a = &s->attention;
+
+	unattend(s);
+	a->is_resting = true;
+	a->rest_until_ns = until_ns;
+	TAILQ_INSERT_TAIL(&s->server->worker.resting, s, attention.rest_link);
+	listen_to(s, false);
+}
+
+bool svc_attend_may_take(struct svc_session *s, uint64_t now_ns)
+{
+	uint64_t wait_ns = 0;
+
+	if (sal_ring_is_empty(&s->submit))
+		return false;
+	s->attention.heard_ns = now_ns;
+	s->attention.rings = 0;
+	if (svc_limit_pace(s, now_ns, 1, &wait_ns) > 0)
+		return true;
+	rest(s, now_ns + (wait_ns > REST_NS ? wait_ns : REST_NS));
+	return false;
+}
+
+uint64_t svc_attend_rested(struct svc_server *server, uint64_t now_ns)
+{
+	struct svc_session *s, *next;
+	uint64_t soonest_ns = 0;
+
+	for (s = TAILQ_FIRST(&server->worker.resting); s; s = next) {
+		uint64_t until_ns = s->attention.rest_until_ns;
+
+		next = TAILQ_NEXT(s, attention.rest_link);
+		if (until_ns <= now_ns) {
+			end_rest(s);
+			listen_to(s, true);
+			svc_attend(s);
+		} else if (soonest_ns == 0 || until_ns < soonest_ns) {
+			soonest_ns = until_ns;
+		}
+	}
+	return soonest_ns;
+}
+
+/* --- bells -------------------------------------------------------------------------------------------- */
+
+static struct svc_session *find_session(struct svc_server *server, uint64_t id)
+{
+	return svc_idmap_find(&server->by_id, id);
+}
+
+static void on_bell(struct svc_session *s, uint32_t events, uint64_t now_ns) SVC_LOCKED
+{
+	struct svc_attention *a = &s->attention;
+
+	sal_doorbell_quiet(s->bell);
+	if (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) { /* nobody can ring it any more */
+		(void)epoll_ctl(s->server->worker.epoll, EPOLL_CTL_DEL, s->bell, NULL);
+		a->is_deaf = true;
+	}
+	svc_attend(s);
+	if (++a->rings > RINGS_MAX && !a->is_resting)
+		rest(s, now_ns + REST_NS);
+}
+
+void svc_attend_bells(struct svc_server *server, const struct epoll_event *rung, int count)
+{
+	struct svc_worker *w = &server->worker;
+	uint64_t now_ns = svc_now_ns();
+	int i;
+
+	for (i = 0; i < count; i++) {
+		struct svc_session *s;
+
+		if (rung[i].data.u64 == SVC_OWN_BELL) {
+			sal_doorbell_quiet(w->bell);
+			continue;
+		}
+		s = rung[i].data.u64 == SVC_ALARM ? NULL : find_session(server, rung[i].data.u64);
+		if (s && s->state == SVC_OPEN)
+			on_bell(s, rung[i].events, now_ns);
+	}
+}
+
+int svc_worker_listen(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
+				     .data = { .u64 = session_id } };
+
+	if (epoll_ctl(server->worker.epoll, EPOLL_CTL_ADD, bell, &event) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "epoll: %s", strerror(errno));
+	return SAL_OK;
+}
+
+/* --- asleep and awake --------------------------------------------------------------------------------- */
+
+/* Nothing came for a while, or nothing may be read: whatever ends that wait calls for attention. */
+static bool is_quiet(struct svc_session *s, uint64_t now_ns)
+{
+	if (!svc_attend_is_read(s))
+		return true;
+	return !s->parked && now_ns - s->attention.heard_ns > ATTEND_NS &&
+	       sal_ring_sleep(&s->submit);
+}
+
+void svc_attend_forget_quiet(struct svc_server *server, uint64_t now_ns)
+{
+	struct svc_session *s, *next;
+
+	for (s = TAILQ_FIRST(&server->worker.attended); s; s = next) {
+		next = TAILQ_NEXT(s, attention.link);
+		if (is_quiet(s, now_ns))
+			unattend(s);
+	}
+}
+
+bool svc_attend_sleep(struct svc_server *server)
+{
+	struct svc_session *s;
+	bool quiet = true;
+
+	TAILQ_FOREACH(s, &server->worker.attended, attention.link) {
+		if (!svc_attend_is_read(s))
+			continue;
+		quiet = !s->parked && sal_ring_sleep(&s->submit) && quiet;
+	}
+	return quiet;
+}
+
+void svc_attend_awake(struct svc_server *server)
+{
+	struct svc_session *s;
+
+	TAILQ_FOREACH(s, &server->worker.attended, attention.link)
+		sal_ring_awake(&s->submit);
+}

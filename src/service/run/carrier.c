@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/run/carrier.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "base/log/log.h"
+#include "base/tidy.h"
+#include "core/lane.h"
+#include "service/service.h"
+
+/* Threads that wait for something to do; more of them end. */
+#define IDLE_MAX 4
+/* Errands of one session that a guest does before others get their turn. */
+#define GUEST_ERRANDS 16
+/* The worker carries sessions for so long before it looks at rings again. */
+#define POSTED_NS UINT64_C(200000)
+
+/* --- carrying ----------------------------------------------------------------------------------------- */
+
+/* Who carries a session: a guest has other duties and leaves long errands to a carrier. */
+enum carrying {
+	AS_CARRIER,
+	AS_WORKER,
+	AS_VENDOR
+};
+
+static void hand(struct svc_server *server, struct svc_session *s)
+{
+	struct svc_carriers *c = &server->carriers;
+
+	(void)pthread_mutex_lock(&c->lock);
+	TAILQ_INSERT_TAIL(&c->handed, s, handed_link);
+	(void)pthread_cond_signal(&c->wake);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+static void post(struct svc_server *server, struct svc_session *s)
+{
+	s->is_posted = true;
+	TAILQ_INSERT_TAIL(&server->posted, s, posted_link);
+}
+
+void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
+{
+	svc_assert_locked(s->server);
+	SAL_ASSERT(s->state != SVC_CLOSED);
+	STAILQ_INSERT_TAIL(&s->errands, errand, link);
+	if (s->is_carried || s->is_posted)
+		return;
+	(void)svc_session_ref(s); /* until it has no errands */
+	post(s->server, s);
+}
+
+/* The session is the caller's to carry. */
+static void take(struct svc_server *server, struct svc_session *s)
+{
+	TAILQ_REMOVE(&server->posted, s, posted_link);
+	s->is_posted = false;
+	s->is_carried = true;
+}
+
+/* The first errand of the session. The lock is released during the call. */
+static void run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
+{
+	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
+	uint64_t since_ns = 0;
+	bool wake;
+
+	STAILQ_REMOVE_HEAD(&s->errands, link);
+	if (errand->begin && !errand->begin(errand))
+		return;
+	/* The call may never return: nobody else may depend on this thread. The watchman sees to the worker. */
+	if (as != AS_WORKER)
+		svc_dispatch_show(server);
+	wake = as != AS_WORKER && svc_worker_has_work(server);
+	svc_unlock(server);
+	if (wake)
+		svc_worker_wake(server);
+	if (as == AS_WORKER)
+		since_ns = svc_watch_begin(server);
+	errand->call(errand);
+	if (as == AS_WORKER)
+		svc_watch_end(server, since_ns);
+	svc_lock(server);
+	errand->settle(errand);
+}
+
+/* No errands left: nobody carries it any more. */
+static void put_down(struct svc_session *s) SVC_LOCKED
+{
+	s->is_carried = false;
+	svc_session_try_end(s);
+	svc_session_unref(s);
+}
+
+/*
+ * Do the errands of a session that is ours. What follows from each is dispatched at once, so that a session's next
+ * iteration starts here, too; clients see the end of the last one after that.
+ */
+static void carry(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
+{
+	const struct svc_errand *errand;
+	uint32_t n = 0;
+
+	while ((errand = STAILQ_FIRST(&s->errands))) {
+		if (as != AS_CARRIER && !errand->is_brief) {
+			hand(server, s);
+			return;
+		}
+		if ((as != AS_CARRIER && n++ == GUEST_ERRANDS) ||
+		    (as == AS_VENDOR && errand->computes)) {
+			s->is_carried = false;
+			post(server, s);
+			return;
+		}
+		run_first(server, s, as);
+		svc_dispatch_show(server);
+		(void)svc_dispatch(server);
+		if (as == AS_WORKER && !svc_worker_is_me(server))
+			as = AS_CARRIER; /* the call took long: the role is somebody else's */
+	}
+	put_down(s);
+	svc_dispatch_show(server);
+}
+
+bool svc_carry_posted(struct svc_server *server)
+{
+	uint64_t until_ns = svc_now_ns() + POSTED_NS;
+	struct svc_session *s;
+	uint32_t n;
+
+	for (n = 0; (s = TAILQ_FIRST(&server->posted)) && svc_worker_is_me(server) &&
+		    (n == 0 || svc_now_ns() < until_ns);
+	     n++) {
+		take(server, s);
+		carry(server, s, AS_WORKER);
+	}
+	return n > 0;
+}
+
+static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
+{
+	struct svc_session *s;
+
+	TAILQ_FOREACH(s, &server->posted, posted_link)
+		if (s->core->lane && s->core->lane->index == lane &&
+		    STAILQ_FIRST(&s->errands)->is_brief && !STAILQ_FIRST(&s->errands)->computes)
+			return s;
+	return NULL;
+}
+
+bool svc_carry_lane(struct svc_server *server, uint32_t lane)
+{
+	struct svc_session *s = find_posted(server, lane);
+
+	if (!s)
+		return false;
+	take(server, s);
+	carry(server, s, AS_VENDOR);
+	return true;
+}
+
+/* --- threads of the pool ------------------------------------------------------------------------------ */
+
+static void *live(void *arg);
+
+static int spawn(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+	sigset_t all, before;
+	pthread_attr_t detached;
+	pthread_t thread;
+	int rc;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->threads++;
+	(void)pthread_mutex_unlock(&c->lock);
+	(void)pthread_attr_init(&detached);
+	(void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&thread, &detached, live, server);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_attr_destroy(&detached);
+	if (rc == 0)
+		return SAL_OK;
+	(void)pthread_mutex_lock(&c->lock);
+	c->threads--;
+	c->lacks_thread = true;
+	(void)pthread_mutex_unlock(&c->lock);
+	sal_log_error("carrier", "no thread: %s", strerror(rc));
+	svc_watch_again(server);
+	return -SAL_RESOURCE_EXHAUSTED;
+}
+
+void svc_carriers_retry(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+	bool lacks;
+
+	(void)pthread_mutex_lock(&c->lock);
+	lacks = c->lacks_thread && c->idle == 0 && !c->stop;
+	c->lacks_thread = false;
+	(void)pthread_mutex_unlock(&c->lock);
+	if (lacks)
+		(void)spawn(server);
+}
+
+struct duty {
+	bool is_worker;
+	struct svc_session *session; /* or carry this one */
+};
+
+/* Under carriers->lock. False: there is none. */
+static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
+{
+	out_duty->is_worker = c->role_is_free && !c->stop;
+	out_duty->session = NULL;
+	if (out_duty->is_worker) {
+		c->role_is_free = false;
+		return true;
+	}
+	out_duty->session = TAILQ_FIRST(&c->handed);
+	if (out_duty->session)
+		TAILQ_REMOVE(&c->handed, out_duty->session, handed_link);
+	return out_duty->session != NULL;
+}
+
+/* Wait for something to do; false: this thread is to end. The last idle thread leaves another one behind. */
+static bool wait_for_duty(struct svc_server *server, struct duty *out_duty)
+{
+	struct svc_carriers *c = &server->carriers;
+	bool found, leaves_nobody;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->idle++;
+	while (!(found = take_duty(c, out_duty)) && !c->stop && c->idle <= IDLE_MAX)
+		(void)pthread_cond_wait(&c->wake, &c->lock);
+	c->idle--;
+	leaves_nobody = found && c->idle == 0 && !c->stop;
+	if (!found) {
+		c->threads--;
+		(void)pthread_cond_broadcast(&c->ended);
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	if (leaves_nobody)
+		(void)spawn(server);
+	return found;
+}
+
+static void carry_handed(struct svc_server *server, struct svc_session *s)
+{
+	svc_lock(server);
+	carry(server, s, AS_CARRIER);
+	(void)svc_dispatch(server);
+	svc_dispatch_show(server);
+	svc_unlock(server);
+	svc_worker_wake(server);
+}
+
+/* One thread at a time returns free memory to the system. */
+static void tidy(struct svc_carriers *c)
+{
+	if (atomic_exchange(&c->tidies, true))
+		return;
+	sal_tidy();
+	atomic_store(&c->tidies, false);
+}
+
+static void *live(void *arg)
+{
+	struct svc_server *server = arg;
+	struct duty duty;
+
+	(void)prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0); /* the worker's ticks are short */
+	while (wait_for_duty(server, &duty)) {
+		if (duty.is_worker) {
+			svc_worker_run(server);
+		} else if (svc_session_is_forgotten(duty.session)) {
+			svc_session_destroy(duty.session);
+			tidy(&server->carriers);
+		} else {
+			carry_handed(server, duty.session);
+		}
+	}
+	return NULL;
+}
+
+void svc_carriers_bury(struct svc_server *server, struct svc_session *s)
+{
+	hand(server, s);
+}
+
+void svc_carriers_offer_role(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->role_is_free = true;
+	(void)pthread_cond_signal(&c->wake);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+void svc_carriers_init(struct svc_carriers *c)
+{
+	pthread_condattr_t monotonic;
+
+	(void)pthread_condattr_init(&monotonic);
+	(void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&c->lock, NULL);
+	(void)pthread_cond_init(&c->wake, NULL);
+	(void)pthread_cond_init(&c->ended, &monotonic);
+	(void)pthread_condattr_destroy(&monotonic);
+	TAILQ_INIT(&c->handed);
+}
+
+void svc_carriers_fini(struct svc_carriers *c)
+{
+	(void)pthread_cond_destroy(&c->wake);
+	(void)pthread_cond_destroy(&c->ended);
+	(void)pthread_mutex_destroy(&c->lock);
+}
+
+int svc_carriers_start(struct svc_server *server, struct sal_err *err)
+{
+	svc_carriers_offer_role(server);
+	if (spawn(server) < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for the worker");
+	return SAL_OK;
+}
+
+bool svc_carriers_stop(struct svc_server *server, uint64_t wait_ns)
+{
+	struct svc_carriers *c = &server->carriers;
+	uint64_t until_ns = svc_now_ns() + wait_ns;
+	struct timespec until = { .tv_sec = (time_t)(until_ns / 1000000000u),
+				  .tv_nsec = (long)(until_ns % 1000000000u) };
+	bool all_ended;
+
+	(void)pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	(void)pthread_cond_broadcast(&c->wake);
+	while (c->threads > 0 && pthread_cond_timedwait(&c->ended, &c->lock, &until) != ETIMEDOUT)
+		;
+	all_ended = c->threads == 0;
+	(void)pthread_mutex_unlock(&c->lock);
+	return all_ended;
+}

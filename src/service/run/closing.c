@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * closing - the end of a session.
+ *
+ *     open ---- kill ---> closing ---- nothing is under way ---> closed
+ *
+ * An iteration cannot be interrupted and a vendor call cannot be taken back. So a session whose client is gone, or that was
+ * told to go, is closing until its last iteration has ended and its last errand is done. Until then it can be seen, and
+ * the engine counts what it still holds. It is granted nothing more.
+ */
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log/log.h"
+
+/* References that are let go of in one go. */
+#define RELEASE_MAX 4096
+
+bool svc_session_release_queued(struct svc_session *s)
+{
+	struct svc_execution *x;
+	size_t i, n = 0;
+
+	TAILQ_FOREACH(x, &s->executions, link) {
+		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED ||
+		    !x->program) /* let go of already */
+			continue;
+		if (n >= RELEASE_MAX)
+			return true;
+		n += x->arg_count + x->output_count + 1;
+		for (i = 0; i < x->output_count; i++)
+			svc_buffer_fail(x->outputs[i], SAL_CANCELLED, "the session has ended");
+		svc_execution_release(x);
+	}
+	return false;
+}
+
+void svc_session_kill(struct svc_session *s, const char *why)
+{
+	struct svc_server *server = s->server;
+
+	svc_assert_locked(server);
+	if (s->state != SVC_OPEN)
+		return;
+	s->state = SVC_CLOSING;
+	svc_outbox_goodbye(&s->outbox, why);
+	svc_outbox_close(&s->outbox);
+	svc_recall_end(s);
+	svc_attend_end(s);
+	sal_engine_pause(server->engine, svc_now_ns(), s->core);
+	if (s->socket >= 0)
+		(void)shutdown(s->socket,
+			       SHUT_RDWR); /* a client that broke the rules learns of it */
+	svc_freeing_post(s);
+}
+
+/* Anything that the engine granted, or refused and was not told of yet. */
+static bool is_busy(const struct svc_session *s)
+{
+	const struct svc_execution *x;
+
+	TAILQ_FOREACH(x, &s->executions, link)
+		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED)
+			return true;
+	return s->is_carried || s->is_posted || s->is_taken_from || s->decision.verdicts != 0;
+}
+
+void svc_session_try_end(struct svc_session *s)
+{
+	struct svc_server *server = s->server;
+	struct svc_execution *x;
+
+	svc_assert_locked(server);
+	if (s->state != SVC_CLOSING || is_busy(s))
+		return;
+	SAL_ASSERT(TAILQ_EMPTY(&s->all) && s->charged_bytes == 0 && s->promised_bytes == 0);
+	s->state = SVC_CLOSED;
+	sal_engine_close(server->engine, svc_now_ns(), s->core); /* lets go of what was queued */
+	while ((x = TAILQ_FIRST(&s->executions))) {
+		TAILQ_REMOVE(&s->executions, x, link);
+		server->queued--;
+		svc_execution_free(x);
+	}
+	svc_paging_forget(s);
+	TAILQ_REMOVE(&server->sessions, s, link);
+	(void)svc_idmap_remove(&server->by_id, s->id);
+	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);
+	svc_session_unref(s);
+}
+
+const struct svc_execution *svc_session_running(const struct svc_session *s)
+{
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions); /* they are started in order */
+
+	return x && svc_execution_has_started(x) ? x : NULL;
+}
