@@ -23,9 +23,9 @@
 #define BYTES 64
 #define RECORD 32
 #define ROUNDS 3000000 /* a fence that is missing shows in some of them */
-#define SEEN_LEAST (ROUNDS / 200) /* rounds of each order, for each kind of round */
+#define SEEN_LEAST 1000 /* rounds of each order, for each kind of round */
 #define ENOUGH_S 6 /* on a busy machine: fewer rounds do, if both orders were seen */
-#define DEADLINE_S 60
+#define DEADLINE_S 120
 #define DELAY_MAX 2000
 
 struct meeting;
