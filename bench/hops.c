@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "device/device.h"
+#include "device/compiler.h"
 #include "link/ring.h"
 #include "link/socket.h"
 
@@ -308,15 +308,15 @@ static int load(struct plugin *p, struct sal_err *err)
 	static const int64_t dims[1] = { 8 };
 	const struct sal_array array = { .type = 11 /* F32 */, .rank = 1, .dims = dims };
 	struct sal_compiled *compiled;
-	int rc = p->ops->compile(p->stream, (struct sal_text){ "mlir", 4 },
-				 (struct sal_text){ program, sizeof(program) - 1 },
-				 (struct sal_text){ compile_options, sizeof(compile_options) },
-				 &compiled, err);
+	int rc = sal_compiler_pjrt.compile(
+		p->stream, (struct sal_text){ "mlir", 4 },
+		(struct sal_text){ program, sizeof(program) - 1 },
+		(struct sal_text){ compile_options, sizeof(compile_options) }, &compiled, err);
 
 	if (rc < 0)
 		return rc;
-	rc = p->ops->load(p->stream, p->ops->compiled_image(compiled), &p->loaded, err);
-	p->ops->free_compiled(compiled);
+	rc = p->ops->load(p->stream, sal_compiler_pjrt.image(compiled), &p->loaded, err);
+	sal_compiler_pjrt.free_compiled(compiled);
 	if (rc < 0)
 		return rc;
 	return p->ops->upload(p->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &p->arg, err);

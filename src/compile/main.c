@@ -29,7 +29,7 @@
 #include "compile/allowance.h"
 #include "compile/check.h"
 #include "compile/frame.h"
-#include "device/device.h"
+#include "device/compiler.h"
 #include "wire/facts.h"
 
 #define EXIT_USAGE 64
@@ -38,6 +38,7 @@
 
 struct worker {
 	const struct sal_device_ops *ops;
+	const struct sal_compiler_ops *compiler;
 	struct sal_device *device; /* owned */
 	struct sal_stream *stream; /* owned */
 	const char *plugin;
@@ -77,11 +78,11 @@ static bool send_error(const struct worker *w, uint64_t id, const struct sal_err
 
 static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled)
 {
-	struct sal_text image = w->ops->compiled_image(compiled);
-	struct sal_text optimized = w->ops->compiled_optimized(compiled);
+	struct sal_text image = w->compiler->image(compiled);
+	struct sal_text optimized = w->compiler->optimized(compiled);
 	struct sal_err err = { 0 };
 	size_t facts_size = 0;
-	void *facts = sal_program_facts_pack(w->ops->compiled_facts(compiled), &facts_size);
+	void *facts = sal_program_facts_pack(w->compiler->facts(compiled), &facts_size);
 	struct answer a = { .frame = { .id = id,
 				       .sizes = { facts_size, image.size, optimized.size } },
 			    .parts = { facts, image.at, optimized.at } };
@@ -104,7 +105,7 @@ static int check_compiled(const struct worker *w, struct sal_text format, struct
 	struct sal_check check = { .platform = w->ops->facts(w->device)->platform_name,
 				   .format = format,
 				   .program = program,
-				   .optimized = w->ops->compiled_optimized(compiled) };
+				   .optimized = w->compiler->optimized(compiled) };
 
 	if (w->ops == &sal_device_fake)
 		return SAL_OK; /* its programs are no HLO */
@@ -120,13 +121,13 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 	struct sal_err err = { 0 };
 	bool fine;
 
-	if (w->ops->compile(w->stream, format, program, options, &compiled, &err) < 0)
+	if (w->compiler->compile(w->stream, format, program, options, &compiled, &err) < 0)
 		return send_error(w, f->id, &err);
 	if (check_compiled(w, format, program, compiled, &err) < 0)
 		fine = send_error(w, f->id, &err);
 	else
 		fine = send_compiled(w, f->id, compiled);
-	w->ops->free_compiled(compiled);
+	w->compiler->free_compiled(compiled);
 	return fine;
 }
 
@@ -191,11 +192,12 @@ static void tidy_in_a_lull(const struct worker *w)
 		sal_tidy();
 }
 
-static const struct sal_device_ops *ops_for(const char *plugin)
+static void choose_ops(struct worker *w)
 {
-	bool fake = strcmp(plugin, "fake") == 0 || strncmp(plugin, "fake:", 5) == 0;
+	bool fake = strcmp(w->plugin, "fake") == 0 || strncmp(w->plugin, "fake:", 5) == 0;
 
-	return fake ? &sal_device_fake : &sal_device_pjrt;
+	w->ops = fake ? &sal_device_fake : &sal_device_pjrt;
+	w->compiler = fake ? &sal_compiler_fake : &sal_compiler_pjrt;
 }
 
 /* --- process ------------------------------------------------------------------------------------ */
@@ -286,7 +288,7 @@ int main(int argc, char **argv)
 
 	if (status >= 0)
 		return status;
-	w.ops = ops_for(w.plugin);
+	choose_ops(&w);
 	harden();
 	sal_allowance_open(&w.limits);
 	if (!move_streams(&w) || !start_watching(&w)) {

@@ -39,7 +39,6 @@ struct sal_stream; /* where a lane's iterations run */
 struct sal_buffer; /* device memory with a shape */
 struct sal_saved; /* what a buffer held, in host memory */
 struct sal_loaded; /* a program ready to run on a stream */
-struct sal_compiled; /* the outcome of a compilation */
 
 /* code is 0 or a positive enum sal_code; message lives for the call. */
 typedef void sal_done_fn(void *ctx, int code, const char *message);
@@ -89,18 +88,6 @@ struct sal_device_ops {
 			   struct sal_err *err);
 	/* All its buffers and programs must be gone. Accepts NULL. */
 	void (*close_stream)(struct sal_stream *s);
-
-	/*
-	 * Compile `program` (format "mlir" or "hlo") with serialised CompileOptionsProto. The outcome can be
-	 * serialised, described and thrown away; it is never run (salus-compile does nothing else).
-	 */
-	int (*compile)(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		       struct sal_text options, struct sal_compiled **out_compiled,
-		       struct sal_err *err);
-	const struct sal_program_facts *(*compiled_facts)(struct sal_compiled *c);
-	struct sal_text (*compiled_image)(struct sal_compiled *c); /* for load */
-	struct sal_text (*compiled_optimized)(struct sal_compiled *c); /* HloModuleProtoWithConfig */
-	void (*free_compiled)(struct sal_compiled *c);
 
 	int (*load)(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		    struct sal_err *err);

@@ -5,7 +5,7 @@
  * A subject is a device, the fake one in several moods, with a way to write the few programs that the suite needs. All work on vectors of
  * four floats, but for those that fail.
  */
-#include "device/device.h"
+#include "device/compiler.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -42,6 +42,7 @@ enum program_kind {
 struct subject {
 	const char *name;
 	const struct sal_device_ops *ops;
+	const struct sal_compiler_ops *compiler;
 	struct sal_device_config config;
 	const char *(*program)(enum program_kind kind);
 	struct sal_text options;
@@ -202,6 +203,7 @@ static int wait_for(struct outcome *o, unsigned int count)
 struct bench {
 	const struct subject *subject;
 	const struct sal_device_ops *ops;
+	const struct sal_compiler_ops *compiler;
 	struct sal_device *device;
 	struct sal_stream *stream;
 	struct sal_err err;
@@ -213,6 +215,7 @@ static int bench_setup(void **state)
 
 	t->subject = *state;
 	t->ops = t->subject->ops;
+	t->compiler = t->subject->compiler;
 	if (t->ops->open(&t->subject->config, &t->device, &t->err) < 0 ||
 	    t->ops->open_stream(t->device, &t->stream, &t->err) < 0) {
 		print_error("%s\n", t->err.text);
@@ -253,8 +256,8 @@ static struct sal_compiled *compile(struct bench *t, enum program_kind kind)
 {
 	struct sal_compiled *c = NULL;
 
-	fine(t, t->ops->compile(t->stream, text_of("mlir"), text_of(t->subject->program(kind)),
-				t->subject->options, &c, &t->err));
+	fine(t, t->compiler->compile(t->stream, text_of("mlir"), text_of(t->subject->program(kind)),
+				     t->subject->options, &c, &t->err));
 	assert_non_null(c);
 	return c;
 }
@@ -264,8 +267,8 @@ static struct sal_loaded *load(struct bench *t, enum program_kind kind)
 	struct sal_compiled *c = compile(t, kind);
 	struct sal_loaded *p = NULL;
 
-	fine(t, t->ops->load(t->stream, t->ops->compiled_image(c), &p, &t->err));
-	t->ops->free_compiled(c);
+	fine(t, t->ops->load(t->stream, t->compiler->image(c), &p, &t->err));
+	t->compiler->free_compiled(c);
 	return p;
 }
 
@@ -378,7 +381,7 @@ static void nothing_is_closed(void **state)
 	t->ops->close(NULL);
 	t->ops->close_stream(NULL);
 	t->ops->free_buffer(NULL);
-	t->ops->free_compiled(NULL);
+	t->compiler->free_compiled(NULL);
 	t->ops->unload(NULL);
 }
 
@@ -737,7 +740,7 @@ static void programs_are_described(void **state)
 {
 	struct bench *t = *state;
 	struct sal_compiled *c = compile(t, DONATE);
-	const struct sal_program_facts *f = t->ops->compiled_facts(c);
+	const struct sal_program_facts *f = t->compiler->facts(c);
 
 	assert_int_equal(f->name.size, strlen("donate"));
 	assert_memory_equal(f->name.at, "donate", f->name.size);
@@ -756,15 +759,15 @@ static void programs_are_described(void **state)
 	assert_int_equal(f->memory.alias, VECTOR_BYTES);
 	assert_true(f->memory.temp >= 0);
 	assert_true(f->costs.count > 0);
-	assert_true(is_text(t->ops->compiled_image(c)));
-	assert_true(is_text(t->ops->compiled_optimized(c)));
-	t->ops->free_compiled(c);
+	assert_true(is_text(t->compiler->image(c)));
+	assert_true(is_text(t->compiler->optimized(c)));
+	t->compiler->free_compiled(c);
 
 	c = compile(t, TWO);
-	f = t->ops->compiled_facts(c);
+	f = t->compiler->facts(c);
 	assert_int_equal(f->output_count, 2);
 	assert_int_equal(f->donated_count, 0);
-	t->ops->free_compiled(c);
+	t->compiler->free_compiled(c);
 }
 
 static void broken_programs_are_refused(void **state)
@@ -772,11 +775,12 @@ static void broken_programs_are_refused(void **state)
 	struct bench *t = *state;
 	struct sal_compiled *c = (struct sal_compiled *)&t;
 
-	refused(t, t->ops->compile(t->stream, text_of("mlir"), text_of(t->subject->program(BROKEN)),
-				   t->subject->options, &c, &t->err));
+	refused(t, t->compiler->compile(t->stream, text_of("mlir"),
+					text_of(t->subject->program(BROKEN)), t->subject->options,
+					&c, &t->err));
 	assert_null(c);
-	refused(t, t->ops->compile(t->stream, text_of("mlir"), text_of(""), t->subject->options, &c,
-				   &t->err));
+	refused(t, t->compiler->compile(t->stream, text_of("mlir"), text_of(""),
+					t->subject->options, &c, &t->err));
 	assert_null(c);
 }
 
@@ -784,7 +788,7 @@ static void broken_images_are_refused(void **state)
 {
 	struct bench *t = *state;
 	struct sal_compiled *c = compile(t, ADD);
-	struct sal_text image = t->ops->compiled_image(c);
+	struct sal_text image = t->compiler->image(c);
 	struct sal_loaded *p = (struct sal_loaded *)&t;
 
 	refused(t, t->ops->load(t->stream, text_of(""), &p, &t->err));
@@ -795,14 +799,14 @@ static void broken_images_are_refused(void **state)
 	refused(t, t->ops->load(t->stream, (struct sal_text){ image.at, 5 }, &p, &t->err));
 	refused(t, t->ops->load(t->stream, (struct sal_text){ image.at, image.size - 2 }, &p,
 				&t->err));
-	t->ops->free_compiled(c);
+	t->compiler->free_compiled(c);
 }
 
 static void images_load_on_another_stream(void **state)
 {
 	struct bench *t = *state;
 	struct sal_compiled *c = compile(t, ADD);
-	struct sal_text image = t->ops->compiled_image(c);
+	struct sal_text image = t->compiler->image(c);
 	char *copy = malloc(image.size);
 	struct sal_stream *other;
 	struct sal_loaded *p;
@@ -813,7 +817,7 @@ static void images_load_on_another_stream(void **state)
 
 	assert_non_null(copy);
 	memcpy(copy, image.at, image.size);
-	t->ops->free_compiled(c);
+	t->compiler->free_compiled(c);
 	fine(t, t->ops->open_stream(t->device, &other, &t->err));
 	fine(t, t->ops->load(other, (struct sal_text){ copy, image.size }, &p, &t->err));
 	memset(copy, 0, image.size);
@@ -1096,14 +1100,14 @@ static void streams_run_side_by_side(void **state)
 	pthread_t threads[3];
 
 	for (int i = 0; i < 3; i++) {
-		runners[i] = (struct runner){ .bench = *t, .image = t->ops->compiled_image(c) };
+		runners[i] = (struct runner){ .bench = *t, .image = t->compiler->image(c) };
 		assert_int_equal(pthread_create(&threads[i], NULL, run_chain, &runners[i]), 0);
 	}
 	for (int i = 0; i < 3; i++) {
 		pthread_join(threads[i], NULL);
 		assert_false(runners[i].failed);
 	}
-	t->ops->free_compiled(c);
+	t->compiler->free_compiled(c);
 }
 
 /* --- what done may do --- */
@@ -1419,6 +1423,7 @@ int main(void)
 	const struct subject pjrt = {
 		.name = "pjrt",
 		.ops = &sal_device_pjrt,
+		.compiler = &sal_compiler_pjrt,
 		.config = { .plugin_path = SAL_PJRT_PLUGIN },
 		.program = pjrt_program,
 		.options = { compile_options, sizeof(compile_options) },
@@ -1430,6 +1435,7 @@ int main(void)
 		const struct subject fake = {
 			.name = fakes[i].path,
 			.ops = &sal_device_fake,
+			.compiler = &sal_compiler_fake,
 			.config = { .plugin_path = fakes[i].path, .memory_bytes = 1 << 24 },
 			.program = fake_program,
 			.runs_inside = fakes[i].runs_inside,

@@ -208,13 +208,6 @@ int sal_fake_open(const struct sal_device_config *cfg, struct sal_device **out_d
 void sal_fake_close(struct sal_device *d);
 const struct sal_device_facts *sal_fake_facts(struct sal_device *d);
 
-int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		     struct sal_text options, struct sal_compiled **out_compiled,
-		     struct sal_err *err);
-const struct sal_program_facts *sal_fake_compiled_facts(struct sal_compiled *c);
-struct sal_text sal_fake_compiled_image(struct sal_compiled *c);
-struct sal_text sal_fake_compiled_optimized(struct sal_compiled *c);
-void sal_fake_free_compiled(struct sal_compiled *c);
 int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		  struct sal_err *err);
 void sal_fake_unload(struct sal_loaded *p);

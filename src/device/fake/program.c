@@ -9,6 +9,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/compiler.h"
+
 #define MAX_LINE 256
 
 /* By value of PJRT_Buffer_Type; the others go by number. */
@@ -366,9 +368,8 @@ static void misbehave(const struct fake_program *p)
 		continue;
 }
 
-int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		     struct sal_text options, struct sal_compiled **out_compiled,
-		     struct sal_err *err)
+static int compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		   struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err)
 {
 	struct sal_compiled *c;
 	int rc;
@@ -398,22 +399,22 @@ int sal_fake_compile(struct sal_stream *s, struct sal_text format, struct sal_te
 	return SAL_OK;
 }
 
-const struct sal_program_facts *sal_fake_compiled_facts(struct sal_compiled *c)
+static const struct sal_program_facts *compiled_facts(struct sal_compiled *c)
 {
 	return &c->facts;
 }
 
-struct sal_text sal_fake_compiled_image(struct sal_compiled *c)
+static struct sal_text compiled_image(struct sal_compiled *c)
 {
 	return (struct sal_text){ c->text, c->text_size };
 }
 
-struct sal_text sal_fake_compiled_optimized(struct sal_compiled *c)
+static struct sal_text compiled_optimized(struct sal_compiled *c)
 {
 	return (struct sal_text){ c->text, c->text_size };
 }
 
-void sal_fake_free_compiled(struct sal_compiled *c)
+static void free_compiled(struct sal_compiled *c)
 {
 	free(c);
 }
@@ -445,3 +446,11 @@ void sal_fake_unload(struct sal_loaded *p)
 {
 	free(p);
 }
+
+const struct sal_compiler_ops sal_compiler_fake = {
+	.compile = compile,
+	.facts = compiled_facts,
+	.image = compiled_image,
+	.optimized = compiled_optimized,
+	.free_compiled = free_compiled,
+};

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/compiler.h"
 #include "device/pjrt/alias.h"
 
 struct sal_compiled {
@@ -400,9 +401,19 @@ static int describe(struct sal_compiled *c, const struct vendor_source *source, 
 	return describe_image(c, source, err);
 }
 
-int sal_pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		     struct sal_text options, struct sal_compiled **out_compiled,
-		     struct sal_err *err)
+static void free_compiled(struct sal_compiled *c)
+{
+	if (!c)
+		return;
+	sal_vendor_destroy_executable(c->device, c->executable);
+	sal_vendor_destroy_loaded(c->device, c->loaded);
+	sal_vendor_bag_empty(&c->bag);
+	free(c->donated);
+	free(c);
+}
+
+static int compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		   struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err)
 {
 	const struct vendor_source source = { format, program, options };
 	struct sal_compiled *c;
@@ -422,32 +433,29 @@ int sal_pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_te
 	*out_compiled = c;
 	return SAL_OK;
 fail:
-	sal_pjrt_free_compiled(c);
+	free_compiled(c);
 	return rc;
 }
 
-const struct sal_program_facts *sal_pjrt_compiled_facts(struct sal_compiled *c)
+static const struct sal_program_facts *compiled_facts(struct sal_compiled *c)
 {
 	return &c->facts;
 }
 
-struct sal_text sal_pjrt_compiled_image(struct sal_compiled *c)
+static struct sal_text compiled_image(struct sal_compiled *c)
 {
 	return c->image;
 }
 
-struct sal_text sal_pjrt_compiled_optimized(struct sal_compiled *c)
+static struct sal_text compiled_optimized(struct sal_compiled *c)
 {
 	return c->optimized;
 }
 
-void sal_pjrt_free_compiled(struct sal_compiled *c)
-{
-	if (!c)
-		return;
-	sal_vendor_destroy_executable(c->device, c->executable);
-	sal_vendor_destroy_loaded(c->device, c->loaded);
-	sal_vendor_bag_empty(&c->bag);
-	free(c->donated);
-	free(c);
-}
+const struct sal_compiler_ops sal_compiler_pjrt = {
+	.compile = compile,
+	.facts = compiled_facts,
+	.image = compiled_image,
+	.optimized = compiled_optimized,
+	.free_compiled = free_compiled,
+};

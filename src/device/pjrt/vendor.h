@@ -109,14 +109,6 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		       struct vendor_bag *bag, struct sal_program_facts *facts,
 		       struct sal_err *err);
 
-int sal_pjrt_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		     struct sal_text options, struct sal_compiled **out_compiled,
-		     struct sal_err *err);
-const struct sal_program_facts *sal_pjrt_compiled_facts(struct sal_compiled *c);
-struct sal_text sal_pjrt_compiled_image(struct sal_compiled *c);
-struct sal_text sal_pjrt_compiled_optimized(struct sal_compiled *c);
-void sal_pjrt_free_compiled(struct sal_compiled *c);
-
 /* --- image.c: from a compilation to a loaded program --- */
 
 enum vendor_image_flag {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fake: its limits, its faults and its language; what all devices do is tested in cts/test_devices.c. */
+#include "device/compiler.h"
 #include "device/fake/impl.h"
 
 #include <pthread.h>
@@ -22,6 +23,7 @@
 #define U8 6 /* PJRT_Buffer_Type_U8 */
 
 static const struct sal_device_ops *const ops = &sal_device_fake;
+static const struct sal_compiler_ops *const compiler = &sal_compiler_fake;
 
 struct outcome {
 	sem_t told;
@@ -111,9 +113,9 @@ static int execute(struct bench *t, struct sal_loaded *p, struct sal_buffer *arg
 
 static int compile(struct bench *t, const char *text, struct sal_compiled **out_compiled)
 {
-	return ops->compile(t->stream, (struct sal_text){ "fake", 4 },
-			    (struct sal_text){ text, strlen(text) }, (struct sal_text){ 0 },
-			    out_compiled, &t->err);
+	return compiler->compile(t->stream, (struct sal_text){ "fake", 4 },
+				 (struct sal_text){ text, strlen(text) }, (struct sal_text){ 0 },
+				 out_compiled, &t->err);
 }
 
 /* --- memory --- */
@@ -752,7 +754,7 @@ static void programs_are_read(void **state)
 				 "temp 4096",
 				 &c),
 			 SAL_OK);
-	f = ops->compiled_facts(c);
+	f = compiler->facts(c);
 	assert_int_equal(f->name.size, 9);
 	assert_memory_equal(f->name.at, "two words", 9);
 	assert_int_equal(f->output_count, 3);
@@ -768,7 +770,7 @@ static void programs_are_read(void **state)
 	assert_int_equal(f->memory.temp, 4096);
 	assert_int_equal(f->memory.output, 25);
 	assert_int_equal(f->memory.alias, 24);
-	ops->free_compiled(c);
+	compiler->free_compiled(c);
 	bench_close(&t);
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "compile/store/image.h"
+#include "device/compiler.h"
 #include "link/socket.h"
 #include "wire/facts.h"
 
@@ -255,7 +256,7 @@ void client_close(struct run_client *c)
 
 static struct sal_image *make_image(struct run_bed *bed, const char *text)
 {
-	const struct sal_device_ops *ops = bed->server.ops;
+	const struct sal_compiler_ops *compiler = &sal_compiler_fake;
 	struct sal_compiled *compiled = NULL;
 	struct sal_err err = { 0 };
 	struct sal_image *image;
@@ -264,12 +265,12 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 	size_t fact_size = 0, i;
 	void *facts;
 
-	if (ops->compile(bed->server.lanes[0].stream, (struct sal_text){ "mlir", 4 },
-			 (struct sal_text){ text, strlen(text) }, (struct sal_text){ "", 0 },
-			 &compiled, &err) < 0)
+	if (compiler->compile(bed->server.lanes[0].stream, (struct sal_text){ "mlir", 4 },
+			      (struct sal_text){ text, strlen(text) }, (struct sal_text){ "", 0 },
+			      &compiled, &err) < 0)
 		fail_msg("%s", err.text);
-	facts = sal_program_facts_pack(ops->compiled_facts(compiled), &fact_size);
-	code = ops->compiled_image(compiled);
+	facts = sal_program_facts_pack(compiler->facts(compiled), &fact_size);
+	code = compiler->image(compiled);
 	sizes[0] = fact_size;
 	sizes[1] = code.size;
 	image = sal_image_create(sizes);
@@ -280,7 +281,7 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 		image->key[i % SAL_PROGRAM_KEY_BYTES] =
 			(uint8_t)(image->key[i % SAL_PROGRAM_KEY_BYTES] * 31 + text[i] + i);
 	free(facts);
-	ops->free_compiled(compiled);
+	compiler->free_compiled(compiled);
 	return image;
 }
 
