@@ -115,7 +115,7 @@ struct sal_place_in_arena {
 	uint64_t size;
 };
 
-/* Compile `program` with `options` as program `id`. Reply: sal_reply. */
+/* Compile `program` with `options` as program `id`. Reply: sal_msg_reply. */
 struct sal_msg_compile {
 	struct sal_header header;
 	uint64_t request;
@@ -124,7 +124,7 @@ struct sal_msg_compile {
 	char format[16]; /* ends in NUL */
 };
 
-/* Load a blob that SAL_FETCH_SEALED gave. Reply: sal_reply. */
+/* Load a blob that SAL_FETCH_SEALED gave. Reply: sal_msg_reply. */
 struct sal_msg_load {
 	struct sal_header header;
 	uint64_t request;
@@ -139,7 +139,7 @@ enum sal_fetch {
 	SAL_FETCH_END,
 };
 
-/* Copy something about a program into the arena. Reply: sal_reply, value is the size it has. */
+/* Copy something about a program into the arena. Reply: sal_msg_reply, value is the size it has. */
 struct sal_msg_fetch {
 	struct sal_header header;
 	uint64_t request;
@@ -165,7 +165,7 @@ struct sal_msg_upload {
 	struct sal_place_in_arena from;
 };
 
-/* Done: sal_done, with the bytes in its tail if `into.size` is 0, else in the arena. */
+/* Done: sal_msg_done, with the bytes in its tail if `into.size` is 0, else in the arena. */
 struct sal_msg_download {
 	struct sal_header header;
 	uint64_t request;
@@ -199,7 +199,7 @@ struct sal_msg_copy {
 	uint64_t from, to;
 };
 
-/* Done: sal_done, when the buffer has its contents, or with the reason why it never will. */
+/* Done: sal_msg_done, when the buffer has its contents, or with the reason why it never will. */
 struct sal_msg_await {
 	struct sal_header header;
 	uint64_t request;
@@ -248,7 +248,7 @@ _Static_assert(sizeof(struct sal_msg_done) == 24, "done");
 _Static_assert(sizeof(struct sal_msg_released) == 32, "released");
 
 /* A record of our own copy, checked: known type of that direction, size exact for its counts, bounds kept.
- * What follows the fixed part is then where sal_tail() says. */
+ * What follows the fixed part then lies within the record. */
 bool sal_submit_is_valid(const struct sal_header *record);
 bool sal_complete_is_valid(const struct sal_header *record);
 bool sal_hello_is_valid(const struct sal_hello *hello);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * policies - every policy through one suite, what each promises, the faults of the original Salus
- * (numbers as in SALUS.md 5.3), and policies that misbehave.
+ * (the numbers that the Salus paper gives), and policies that misbehave.
  */
 #include <inttypes.h>
 #include <setjmp.h>

@@ -128,7 +128,7 @@ static void test_lanes_run_out(void **state)
 	assert_int_equal(sal_memory_find(&m, needs, any_lane), 0);
 }
 
-/* SALUS.md 6, check 3: without margins they share one lane of a P100 and never get two. */
+/* Without margins they share one lane of a P100 and never get two. */
 static void test_two_resnet152_share_a_lane(void **state)
 {
 	struct sal_needs resnet152 = { 822 * MIB, 14172 * MIB };
