@@ -5,7 +5,25 @@
  * Every slot is filled: what is not there yet says so, by name. A framework newer than this calls nothing
  * beyond what the version and struct_size claim.
  */
-#include "adaptor/adaptor.h"
+#include <pthread.h>
+
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/download.h"
+#include "adaptor/buffer/host.h"
+#include "adaptor/buffer/layouts.h"
+#include "adaptor/buffer/upload.h"
+#include "adaptor/client/attributes.h"
+#include "adaptor/client/client.h"
+#include "adaptor/client/device.h"
+#include "adaptor/client/memory.h"
+#include "adaptor/client/topology.h"
+#include "adaptor/error.h"
+#include "adaptor/event.h"
+#include "adaptor/program/compile.h"
+#include "adaptor/program/execute.h"
+#include "adaptor/program/facts.h"
+#include "adaptor/program/fetch.h"
+#include "adaptor/program/program.h"
 
 /* A function of the table that is not there yet. */
 #define ADP_MISSING(name)                                                                        \

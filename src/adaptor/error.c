@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "adaptor/adaptor.h"
+#include "adaptor/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * promise - something that will be so, and the events that are views of it.
- *
- * An event may be destroyed before it fires, while it fires, and by the very callback that it calls: the
- * callbacks belong to the promise, which lives until whoever keeps it has let go.
- */
-#include "adaptor/adaptor.h"
+#include "adaptor/promise.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
 
 struct callback {
 	PJRT_Event_OnReadyCallback call;
@@ -27,11 +30,6 @@ struct adp_promise {
 	_Atomic uint64_t waited_from_ns; /* somebody polled in vain and waits; 0: nobody */
 	struct callback *first, **last;
 	LIST_HEAD(, PJRT_Buffer) buffers; /* borrowed: bound to it; of no use once it is kept */
-};
-
-struct PJRT_Event {
-	struct adp_promise *promise; /* owned reference */
-	bool waited_for; /* who registers a callback is going to wait for it */
 };
 
 struct adp_promise *adp_promise_create(struct adp_conn *conn)
@@ -174,48 +172,6 @@ int adp_promise_wait(struct adp_promise *p)
 	return p->code;
 }
 
-PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for)
-{
-	PJRT_Event *event = malloc(sizeof(*event));
-
-	if (!event) {
-		adp_promise_unref(take_promise);
-		return NULL;
-	}
-	event->promise = take_promise;
-	event->waited_for = waited_for;
-	return event;
-}
-
-PJRT_Error *adp_Event_Destroy(PJRT_Event_Destroy_Args *args)
-{
-	if (args->event) {
-		adp_promise_unref(args->event->promise);
-		free(args->event);
-	}
-	return NULL;
-}
-
-PJRT_Error *adp_Event_IsReady(PJRT_Event_IsReady_Args *args)
-{
-	adp_promise_poll(args->event->promise);
-	args->is_ready = adp_promise_is_kept(args->event->promise);
-	return NULL;
-}
-
-PJRT_Error *adp_Event_Error(PJRT_Event_Error_Args *args)
-{
-	if (!adp_promise_is_kept(args->event->promise))
-		return adp_error(SAL_FAILED_PRECONDITION, "salus: the event is not ready yet");
-	return adp_promise_error(args->event->promise);
-}
-
-PJRT_Error *adp_Event_Await(PJRT_Event_Await_Args *args)
-{
-	(void)adp_promise_wait(args->event->promise);
-	return adp_promise_error(args->event->promise);
-}
-
 /* False if it is kept meanwhile. */
 static bool add_callback(struct adp_promise *p, struct callback *c)
 {
@@ -246,17 +202,4 @@ bool adp_promise_then(struct adp_promise *p, PJRT_Event_OnReadyCallback call, vo
 		call(adp_promise_error(p), arg);
 	}
 	return true;
-}
-
-PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
-{
-	/* The callback may destroy the event, and with it the last reference we know of. */
-	struct adp_promise *p = adp_promise_ref(args->event->promise);
-	bool done;
-
-	if (args->event->waited_for)
-		adp_promise_poll(p);
-	done = adp_promise_then(p, args->callback, args->user_arg);
-	adp_promise_unref(p);
-	return done ? NULL : adp_out_of_memory();
 }

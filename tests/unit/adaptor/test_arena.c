@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's side of the arena: ranges never overlap, are aligned, and come back whole. */
-#include "adaptor/adaptor.h"
+#include "adaptor/daemon/arena.h"
 
 #include <errno.h>
 #include <setjmp.h>

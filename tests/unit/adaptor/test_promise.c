@@ -3,7 +3,7 @@
  * promise: fulfilled once, seen by all who wait, whoever destroys what meanwhile. The connection behind a promise is played
  * by the test, which thereby also decides what happens between two steps of the code.
  */
-#include "adaptor/adaptor.h"
+#include "adaptor/promise.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -15,6 +15,11 @@
 
 #include <cmocka.h>
 
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
+#include "adaptor/event.h"
 #include "support/threads.h"
 
 #define WAITERS 8

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* requests: each is answered once, by its own number and no other. */
-#include "adaptor/requests.h"
+#include "adaptor/daemon/requests.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#include "base/err.h"
 
 #define FIRST_ROOM 256 /* as requests.c */
 #define MANY ((size_t)4 * FIRST_ROOM)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays whose bytes lie in another order: every copy is what copying element by element gives. */
-#include "adaptor/strided.h"
+#include "adaptor/buffer/strided.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

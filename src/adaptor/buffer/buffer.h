@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer - PJRT_Buffer: device memory as PJRT sees it. Everything except the bytes is known here.
+ *
+ * Threads: any.
+ */
+#ifndef SAL_ADAPTOR_BUFFER_BUFFER_H
+#define SAL_ADAPTOR_BUFFER_BUFFER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "adaptor/daemon/arena.h"
+#include "adaptor/function.h"
+
+struct adp_habit;
+struct adp_prefetch;
+struct adp_promise;
+
+struct PJRT_Buffer {
+	PJRT_Client *client; /* owned reference */
+	uint64_t id;
+	PJRT_Buffer_Type type;
+	size_t rank;
+	int64_t *dims; /* points behind the struct */
+	int64_t *minor_to_major; /* likewise: the order of dimensions on the device */
+	uint64_t bytes; /* on the device */
+	PJRT_Memory *memory;
+	struct adp_promise *ready; /* owned; NULL: nobody has asked, see buffer.c */
+	LIST_ENTRY(PJRT_Buffer) bound; /* in ready's list */
+	bool is_output; /* ready is the promise of its execution */
+	_Atomic bool counted; /* in client->live_bytes */
+	_Atomic uint64_t mark; /* of the last Execute that donates it */
+	_Atomic bool deleted;
+	pthread_mutex_t host_lock;
+	void *host; /* owned; a copy of its bytes in this process, see host.h */
+	struct adp_range range; /* where the copy is, if in the arena */
+	_Atomic int pins; /* external references to the copy */
+	struct adp_habit *habit; /* owned reference; NULL: not a small output; see prefetch.h */
+	size_t output; /* its number among the program's outputs */
+	struct adp_prefetch *prefetch; /* owned reference, or NULL */
+};
+
+struct adp_shape {
+	PJRT_Buffer_Type type;
+	size_t rank;
+	const int64_t *dims;
+	PJRT_Memory *memory;
+	const int64_t *minor_to_major; /* NULL: row-major */
+};
+
+/* Takes the promise's reference. take_ready may be NULL: then the daemon is asked when somebody wants to know. NULL for
+ * lack of memory. */
+PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
+			       struct adp_promise *take_ready);
+/* Call this when the upload or copy is sent. For a large buffer it asks at once whether the daemon accepts it. */
+void adp_buffer_sent(PJRT_Buffer *buffer);
+/* Takes its bytes out of the statistics, once. */
+void adp_buffer_uncount(PJRT_Buffer *buffer);
+/* Marks it deleted and uncounts it; true if it was not deleted before. */
+bool adp_buffer_forget(PJRT_Buffer *buffer);
+/* Bytes of a dense array in host memory; UINT64_MAX: too many to count. */
+uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank);
+
+ADP_FUNCTION(Buffer_Destroy);
+ADP_FUNCTION(Buffer_ElementType);
+ADP_FUNCTION(Buffer_Dimensions);
+ADP_FUNCTION(Buffer_UnpaddedDimensions);
+ADP_FUNCTION(Buffer_DynamicDimensionIndices);
+ADP_FUNCTION(Buffer_GetMemoryLayout);
+ADP_FUNCTION(Buffer_OnDeviceSizeInBytes);
+ADP_FUNCTION(Buffer_Device);
+ADP_FUNCTION(Buffer_Memory);
+ADP_FUNCTION(Buffer_Delete);
+ADP_FUNCTION(Buffer_IsDeleted);
+ADP_FUNCTION(Buffer_IsOnCpu);
+ADP_FUNCTION(Buffer_ReadyEvent);
+ADP_FUNCTION(Buffer_CopyToDevice);
+ADP_FUNCTION(Buffer_CopyToMemory);
+
+#endif

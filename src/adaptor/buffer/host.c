@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/buffer/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/download.h"
+#include "adaptor/client/client.h"
+#include "adaptor/daemon/range.h"
+#include "adaptor/error.h"
+#include "wire/messages.h"
+
+/* Most bytes of the arena for copies that stay. */
+#define STAYING_MAX (INT64_C(256) << 20)
+
+void adp_host_free(PJRT_Buffer *b)
+{
+	if (!b->range.at) {
+		free(b->host);
+		return;
+	}
+	(void)atomic_fetch_sub(&b->client->staying_bytes, (int64_t)b->range.place.size);
+	adp_range_free(b->client->conn, &b->range);
+}
+
+/* Whether so many bytes may stay in the arena; they are counted then. */
+static bool may_stay(PJRT_Client *client, uint64_t size)
+{
+	int64_t n = (int64_t)size;
+
+	if (size > STAYING_MAX)
+		return false;
+	if (atomic_fetch_add(&client->staying_bytes, n) + n <= STAYING_MAX)
+		return true;
+	(void)atomic_fetch_sub(&client->staying_bytes, n);
+	return false;
+}
+
+/* Room for the bytes: in the arena, or, if they are few or the others too many, here. */
+static PJRT_Error *make_room(PJRT_Buffer *b, uint64_t size)
+{
+	struct sal_err err = { 0 };
+
+	if (size > SAL_INLINE_MAX && may_stay(b->client, size)) {
+		if (adp_range_alloc(b->client->conn, size, &b->range, &err) < 0) {
+			(void)atomic_fetch_sub(&b->client->staying_bytes, (int64_t)size);
+			return adp_error_from(&err);
+		}
+		b->host = b->range.at;
+	} else {
+		b->host = aligned_alloc(64, (size_t)(size + 64) / 64 * 64);
+	}
+	return b->host ? NULL : adp_out_of_memory();
+}
+
+static PJRT_Error *fetch_bytes(PJRT_Buffer *b)
+{
+	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
+	PJRT_Error *error;
+
+	if (size != b->bytes)
+		return adp_error(
+			SAL_UNIMPLEMENTED,
+			"salus: the address of a buffer whose elements are smaller than a byte");
+	error = make_room(b, size);
+	if (!error)
+		error = adp_download_into(b, b->host, b->range.at ? &b->range : NULL);
+	if (error) {
+		adp_host_free(b);
+		b->host = NULL;
+		b->range.at = NULL;
+	}
+	return error;
+}
+
+static PJRT_Error *find_bytes(PJRT_Buffer *b, void **out)
+{
+	PJRT_Error *error = NULL;
+
+	if (!adp_is_host_platform(b->client))
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: the device's memory has no address here");
+	(void)pthread_mutex_lock(&b->host_lock);
+	if (!b->host)
+		error = fetch_bytes(b);
+	*out = b->host;
+	(void)pthread_mutex_unlock(&b->host_lock);
+	return error;
+}
+
+PJRT_Error *adp_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args *args)
+{
+	void *bytes = NULL;
+	PJRT_Error *error = find_bytes(args->buffer, &bytes);
+
+	args->buffer_pointer = (uintptr_t)bytes;
+	return error;
+}
+
+PJRT_Error *
+adp_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args *args)
+{
+	return find_bytes(args->buffer, &args->device_memory_ptr);
+}
+
+PJRT_Error *
+adp_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args *args)
+{
+	if (atomic_load(&args->buffer->deleted) && !args->buffer->host)
+		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	(void)atomic_fetch_add(&args->buffer->pins, 1);
+	return NULL;
+}
+
+PJRT_Error *
+adp_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args *args)
+{
+	int before = atomic_load(&args->buffer->pins);
+
+	while (before > 0)
+		if (atomic_compare_exchange_weak(&args->buffer->pins, &before, before - 1))
+			return NULL;
+	return adp_error(SAL_INVALID_ARGUMENT, "salus: nobody refers to the buffer");
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* strided - arrays from one order of bytes in memory to another: slices, flips, transposes. */
+#ifndef SAL_ADAPTOR_BUFFER_STRIDED_H
+#define SAL_ADAPTOR_BUFFER_STRIDED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Strides are in bytes, of each dimension; they may be negative, and 0 where it is read. rank <= SAL_RANK_MAX. */
+struct adp_strided {
+	size_t rank, element;
+	const int64_t *dims;
+	const int64_t *from, *to;
+};
+
+void adp_copy_strided(const struct adp_strided *array, const char *from, char *to);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/buffer/upload.h"
+
+#include <string.h>
+
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/strided.h"
+#include "adaptor/client/client.h"
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/range.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
+#include "adaptor/event.h"
+#include "adaptor/promise.h"
+#include "wire/messages.h"
+
+struct host_array {
+	const char *data;
+	size_t element;
+	size_t rank;
+	const int64_t *dims;
+	const int64_t *strides; /* in bytes; NULL: dense, row-major */
+};
+
+static void copy_in(const struct host_array *a, uint64_t size, void *to)
+{
+	int64_t dense[SAL_RANK_MAX], stride = (int64_t)a->element;
+	size_t i;
+
+	if (size == 0)
+		return;
+	if (!a->strides) {
+		memcpy(to, a->data, (size_t)size);
+		return;
+	}
+	for (i = a->rank; i-- > 0; stride *= a->dims[i])
+		dense[i] = stride;
+	adp_copy_strided(&(struct adp_strided){ .rank = a->rank,
+						.element = a->element,
+						.dims = a->dims,
+						.from = a->strides,
+						.to = dense },
+			 a->data, to);
+}
+
+/* The record; from is NULL for bytes that ride in it. */
+static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct host_array *a,
+			       PJRT_Buffer_Type type, const struct adp_range *from)
+{
+	uint64_t size = adp_host_bytes(type, a->dims, a->rank);
+	size_t dims = a->rank * sizeof(int64_t);
+	struct sal_msg_upload *m =
+		adp_reserve(client->conn, SAL_MSG_UPLOAD,
+			    sal_record_size(sizeof(*m), dims + (from ? 0 : (size_t)size)));
+
+	if (!m)
+		return adp_unavailable(client->conn);
+	m->id = id;
+	m->type = type;
+	m->rank = (uint32_t)a->rank;
+	m->size = size;
+	if (dims)
+		memcpy(m + 1, a->dims, dims);
+	if (from)
+		m->from = from->place;
+	else
+		copy_in(a, size, (char *)(m + 1) + dims);
+	adp_send(client->conn, true);
+	return NULL;
+}
+
+static bool is_shape(const struct adp_shape *shape)
+{
+	size_t i;
+
+	for (i = 0; i < shape->rank; i++)
+		if (shape->dims[i] < 0)
+			return false;
+	return true;
+}
+
+static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
+			  const struct adp_shape *shape, PJRT_Buffer **out_buffer)
+{
+	uint64_t size = adp_host_bytes(shape->type, shape->dims, shape->rank);
+	struct adp_range range = { .at = NULL };
+	struct sal_err err = { 0 };
+	PJRT_Error *error;
+	PJRT_Buffer *b;
+
+	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX || !is_shape(shape))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such array: type %d, rank %zu",
+				 (int)shape->type, shape->rank);
+	if (size > SAL_INLINE_MAX) {
+		if (adp_range_alloc(client->conn, size, &range, &err) < 0)
+			return adp_error_from(&err);
+		copy_in(a, size, range.at);
+	}
+	b = adp_buffer_create(client, adp_next_id(client->conn, 1), shape, NULL);
+	if (!b) {
+		adp_range_free(client->conn, &range);
+		return adp_out_of_memory();
+	}
+	error = send_upload(client, b->id, a, shape->type, range.at ? &range : NULL);
+	if (error) {
+		adp_range_free(client->conn, &range);
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
+		return error;
+	}
+	adp_buffer_sent(b);
+	*out_buffer = b;
+	return NULL;
+}
+
+static PJRT_Memory *memory_or_default(PJRT_Client *client, PJRT_Memory *memory)
+{
+	return memory ? memory : adp_memory_default(client);
+}
+
+PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args *args)
+{
+	struct host_array a = {
+		.data = args->data,
+		.element = sal_type_bytes(args->type),
+		.rank = args->num_dims,
+		.dims = args->dims,
+		.strides = args->num_byte_strides ? args->byte_strides : NULL,
+	};
+	struct adp_shape shape = { args->type, args->num_dims, args->dims,
+				   memory_or_default(args->client, args->memory), NULL };
+	struct adp_promise *copied;
+	PJRT_Error *error;
+
+	if (args->num_byte_strides != 0 && args->num_byte_strides != args->num_dims)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu strides for %zu dimensions",
+				 args->num_byte_strides, args->num_dims);
+	copied = adp_promise_create(NULL);
+	if (!copied)
+		return adp_out_of_memory();
+	error = upload(args->client, &a, &shape, &args->buffer);
+	if (error) {
+		adp_promise_unref(copied);
+		return error;
+	}
+	adp_promise_keep(copied, 0, NULL); /* the bytes are ours now */
+	args->done_with_host_buffer = adp_event_create(copied, false);
+	return args->done_with_host_buffer ? NULL : adp_out_of_memory();
+}
+
+/* Host memory of somebody else's: a copy does, and the owner may have it back at once. */
+PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
+{
+	struct host_array a = {
+		.data = args->device_buffer_ptr,
+		.element = sal_type_bytes(args->element_type),
+		.rank = args->num_dims,
+		.dims = args->dims,
+	};
+	struct adp_shape shape = {
+		args->element_type,
+		args->num_dims,
+		args->dims,
+		memory_or_default(
+			args->client,
+			args->struct_size >=
+					PJRT_STRUCT_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args,
+							 memory)
+				? args->memory
+				: NULL),
+		NULL,
+	};
+	PJRT_Error *error = upload(args->client, &a, &shape, &args->buffer);
+
+	if (!error && args->on_delete_callback)
+		args->on_delete_callback(args->device_buffer_ptr, args->on_delete_callback_arg);
+	return error;
+}
+
+PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args)
+{
+	static const char zero[16];
+	static const int64_t still[SAL_RANK_MAX];
+	struct host_array a = {
+		.data = zero,
+		.element = sal_type_bytes(args->shape_element_type),
+		.rank = args->shape_num_dims,
+		.dims = args->shape_dims,
+		.strides = still,
+	};
+	struct adp_shape shape = { args->shape_element_type, args->shape_num_dims, args->shape_dims,
+				   memory_or_default(args->client, args->memory), NULL };
+
+	return upload(args->client, &a, &shape, &args->buffer);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/client/hello.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+
+/* Thousandths of a decimal number, 0 if it is none; not by strtod, whose point may be a comma here. */
+static uint32_t read_weight(const char *text)
+{
+	uint64_t milli = 0;
+	int digits = -1; /* behind the point; -1: before it */
+
+	for (; *text && milli < UINT32_MAX; text++) {
+		if (*text == '.' && digits < 0) {
+			digits = 0;
+			continue;
+		}
+		if (*text < '0' || *text > '9')
+			break;
+		if (digits < 3)
+			milli = milli * 10 + (uint64_t)(*text - '0');
+		digits += digits >= 0 && digits < 3;
+	}
+	for (digits = digits < 0 ? 0 : digits; digits < 3 && milli < UINT32_MAX; digits++)
+		milli *= 10;
+	return *text == '\0' && milli < UINT32_MAX ? (uint32_t)milli : 0;
+}
+
+/* P, or P,E. */
+static int read_memory(const char *text, struct sal_hello *hello, struct sal_err *err)
+{
+	const char *comma = strchr(text, ',');
+	char first[64];
+	int rc;
+
+	(void)snprintf(first, sizeof(first), "%.*s",
+		       comma ? (int)(comma - text) : (int)strlen(text), text);
+	rc = sal_bytes_parse(first, &hello->persist_bytes, err);
+	if (rc >= 0 && comma)
+		rc = sal_bytes_parse(comma + 1, &hello->ephem_bytes, err);
+	return rc;
+}
+
+static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *err)
+{
+	hello->kind = strcmp(text, "inference") == 0;
+	if (hello->kind || strcmp(text, "training") == 0)
+		return SAL_OK;
+	return sal_err_set(err, SAL_INVALID_ARGUMENT,
+			   "SALUS_KIND is \"%s\", expected training or inference", text);
+}
+
+/* What the environment says of the job; nonsense is an error, not a guess. */
+int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
+{
+	const char *name = getenv("SALUS_JOB_NAME");
+	const char *memory = getenv("SALUS_MEMORY");
+	const char *weight = getenv("SALUS_WEIGHT");
+	const char *priority = getenv("SALUS_PRIORITY");
+	const char *total = getenv("SALUS_TIME");
+	const char *kind = getenv("SALUS_KIND");
+	int rc = SAL_OK;
+
+	*hello = (struct sal_hello){
+		.magic = SAL_WIRE_MAGIC,
+		.major = SAL_WIRE_MAJOR,
+		.minor = SAL_WIRE_MINOR,
+		.size = sizeof(*hello),
+		.priority = 20,
+		.weight_milli = 1000,
+	};
+	(void)snprintf(hello->name, sizeof(hello->name), "%s",
+		       name && *name ? name : program_invocation_short_name);
+	if (weight && *weight) {
+		hello->weight_milli = read_weight(weight);
+		if (hello->weight_milli == 0)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "SALUS_WEIGHT is \"%s\"",
+					   weight);
+	}
+	if (priority && *priority) {
+		char *end;
+
+		hello->priority = (uint32_t)strtoul(priority, &end, 10);
+		if (*end || *priority < '0' || *priority > '9')
+			return sal_err_set(err, SAL_INVALID_ARGUMENT, "SALUS_PRIORITY is \"%s\"",
+					   priority);
+	}
+	if (total && *total)
+		rc = sal_duration_parse(total, &hello->total_ns, err);
+	if (rc >= 0 && memory && *memory)
+		rc = read_memory(memory, hello, err);
+	if (rc >= 0 && kind && *kind)
+		rc = read_kind(kind, hello, err);
+	return rc;
+}

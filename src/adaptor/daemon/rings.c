@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/daemon/rings.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/conn_state.h"
+#include "link/socket.h"
+
+/* Polling pays while answers come within this. */
+#define POLL_MOST_NS UINT64_C(200000)
+#define POLL_LEAST_NS UINT64_C(20000)
+
+/* While answers are owed, the reader naps instead of making the daemon ring for each. */
+#define NAP_NS 50000
+
+uint64_t adp_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void nap(void)
+{
+	struct timespec t = { .tv_nsec = NAP_NS };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/* Hang up without giving the descriptor away: the reader wakes and everything ends. */
+static void hang_up(int fd)
+{
+	(void)shutdown(fd, SHUT_RDWR);
+}
+
+uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx)
+{
+	return adp_conn_is_dead(conn) ? 0 : adp_requests_add(&conn->requests, fn, ctx);
+}
+
+bool adp_request_drop(struct adp_conn *conn, uint64_t number)
+{
+	return adp_requests_drop(&conn->requests, number);
+}
+
+uint64_t adp_next_id(struct adp_conn *conn, uint32_t count)
+{
+	return atomic_fetch_add_explicit(&conn->next_id, count, memory_order_relaxed);
+}
+
+void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
+{
+	struct sal_header *header = NULL;
+
+	if (adp_conn_is_dead(conn)) /* in a forked child the lock may be held by nobody */
+		return NULL;
+	(void)pthread_mutex_lock(&conn->submit_lock);
+	while (!adp_conn_is_dead(conn)) {
+		header = sal_ring_reserve(&conn->submit, size);
+		if (header)
+			break;
+		sal_doorbell_ring(conn->daemon_bell);
+		nap(); /* the daemon is behind; it never waits for us */
+	}
+	if (!header) {
+		(void)pthread_mutex_unlock(&conn->submit_lock);
+		return NULL;
+	}
+	memset(header, 0, size);
+	header->size = size;
+	header->type = type;
+	return header;
+}
+
+void adp_send(struct adp_conn *conn, bool urgent)
+{
+	if (sal_ring_publish(&conn->submit, urgent))
+		sal_doorbell_ring(conn->daemon_bell);
+	(void)pthread_mutex_unlock(&conn->submit_lock);
+}
+
+/* A sentence from the record, NUL or not. */
+static char *copy_text(const void *text, size_t size)
+{
+	return strndup(text, size);
+}
+
+/* What is no error we know is an unknown one. */
+static int known_code(int32_t code)
+{
+	return code >= SAL_OK && code <= SAL_UNAUTHENTICATED ? code : SAL_UNKNOWN;
+}
+
+/* What the daemon says by itself: why the session ends, or something for the job's user to read. */
+static void take_word(struct adp_conn *conn, int code, const char *text)
+{
+	if (code)
+		(void)snprintf(conn->reason, sizeof(conn->reason), "%s", text);
+	else if (!conn->quiet)
+		(void)fprintf(stderr, "%s\n", text);
+}
+
+static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
+{
+	struct adp_answer a = { .code = known_code(m->code),
+				.tail = m + 1,
+				.tail_size = m->tail_size };
+	char *text = m->code || m->request == 0 ? copy_text(m + 1, m->tail_size) : NULL;
+
+	a.text = text ? text : "";
+	if (m->request == 0)
+		take_word(conn, m->code, a.text);
+	else
+		adp_requests_answer(&conn->requests, m->request, &a);
+	free(text);
+}
+
+static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
+{
+	struct adp_answer a = { .code = known_code(m->code), .value = m->value };
+	char *text = m->code ? copy_text(m + 1, m->text_size) : NULL;
+
+	a.text = text ? text : "";
+	adp_requests_answer(&conn->requests, m->request, &a);
+	free(text);
+}
+
+/* One record; false if there is none, or the daemon wrote nonsense. */
+static bool take_one(struct adp_conn *conn)
+{
+	bool wake;
+	enum sal_ring_take got;
+
+	if (conn->broken)
+		return false;
+	got = sal_ring_take(&conn->complete, conn->record, &wake);
+	if (wake)
+		sal_doorbell_ring(conn->daemon_bell);
+	if (got == SAL_RING_EMPTY)
+		return false;
+	if (got == SAL_RING_BROKEN || !sal_complete_is_valid(conn->record)) {
+		conn->broken = true;
+		hang_up(conn->socket);
+		return false;
+	}
+	if (conn->record->type == SAL_MSG_DONE)
+		take_done(conn, (const struct sal_msg_done *)conn->record);
+	else if (conn->record->type == SAL_MSG_REPLY)
+		take_reply(conn, (const struct sal_msg_reply *)conn->record);
+	else
+		adp_arena_free(conn->arena,
+			       &((const struct sal_msg_released *)conn->record)->place);
+	return true;
+}
+
+/*
+ * Take all there is; the take lock is ours. True if there was something. Callbacks of the host run in here:
+ * they may ask about events, which must then not poll, for that would wait for the lock they run under.
+ */
+static bool take_all(struct adp_conn *conn)
+{
+	bool any = false;
+
+	atomic_store_explicit(&conn->taker, pthread_self(), memory_order_relaxed);
+	while (take_one(conn))
+		any = true;
+	atomic_store_explicit(&conn->taker, 0, memory_order_relaxed);
+	return any;
+}
+
+/* How long somebody waited, whether by polling or asleep. */
+void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
+{
+	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	uint32_t now = (uint32_t)(ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : ns);
+
+	atomic_store_explicit(&conn->wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
+}
+
+/* How long to poll now: half as long again as waits have taken, or not at all. */
+static uint64_t poll_budget(struct adp_conn *conn)
+{
+	uint32_t wait = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	uint64_t budget = wait + wait / 2;
+
+	if (wait > POLL_MOST_NS)
+		return 0;
+	if (budget < POLL_LEAST_NS)
+		return POLL_LEAST_NS;
+	return budget < POLL_MOST_NS ? budget : POLL_MOST_NS;
+}
+
+/* Polling is over: the daemon rings again from now on. */
+static void end_poll(struct adp_conn *conn)
+{
+	(void)pthread_mutex_lock(&conn->take_lock);
+	if (atomic_fetch_sub(&conn->pollers, 1) == 1)
+		while (!sal_ring_sleep(&conn->complete) && take_all(conn))
+			;
+	(void)pthread_mutex_unlock(&conn->take_lock);
+}
+
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
+{
+	uint64_t budget = poll_budget(conn);
+	uint64_t start, now;
+
+	if (budget == 0 || adp_conn_is_dead(conn) ||
+	    atomic_load_explicit(&conn->taker, memory_order_relaxed) == pthread_self())
+		return;
+	(void)atomic_fetch_add(&conn->pollers, 1);
+	sal_ring_awake(&conn->complete);
+	start = adp_now_ns();
+	do {
+		bool any = false;
+
+		if (pthread_mutex_trylock(&conn->take_lock) == 0) {
+			any = take_all(conn);
+			(void)pthread_mutex_unlock(&conn->take_lock);
+		}
+		if (!any)
+			(void)sched_yield();
+		now = adp_now_ns();
+	} while (!atomic_load_explicit(kept, memory_order_acquire) && now - start < budget &&
+		 !adp_conn_is_dead(conn));
+	if (atomic_load_explicit(kept, memory_order_acquire))
+		adp_conn_learn_wait(conn, now - start);
+	end_poll(conn);
+}
+
+static void die(struct adp_conn *conn)
+{
+	struct adp_answer gone = { .code = SAL_UNAVAILABLE, .text = conn->reason };
+
+	atomic_store_explicit(&conn->dead, true, memory_order_release);
+	adp_requests_answer_all(&conn->requests, &gone);
+}
+
+static void *read_completions(void *arg)
+{
+	struct adp_conn *conn = arg;
+
+	(void)prctl(PR_SET_TIMERSLACK, 1); /* of this thread alone: naps as short as they say */
+	for (;;) {
+		struct pollfd ends[2] = {
+			{ .fd = conn->bell, .events = POLLIN },
+			{ .fd = conn->socket, .events = POLLRDHUP },
+		};
+		bool any, naps, sleeps, broken;
+
+		(void)pthread_mutex_lock(&conn->take_lock);
+		any = take_all(conn);
+		broken = conn->broken;
+		naps = any && atomic_load(&conn->requests.owed) > 0;
+		sleeps = !naps &&
+			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
+		(void)pthread_mutex_unlock(&conn->take_lock);
+		if (broken)
+			break;
+		if (naps) {
+			nap();
+			continue;
+		}
+		if (!sleeps)
+			continue;
+		if (poll(ends, 2, -1) < 0 && errno != EINTR)
+			break;
+		if (ends[0].revents)
+			sal_doorbell_quiet(conn->bell);
+		if (ends[1].revents)
+			break;
+	}
+	(void)pthread_mutex_lock(&conn->take_lock);
+	(void)take_all(conn); /* what it said last still counts */
+	(void)pthread_mutex_unlock(&conn->take_lock);
+	die(conn);
+	return NULL;
+}
+
+/* The reader takes no signals: they are the host's. */
+int adp_reader_start(struct adp_conn *conn, struct sal_err *err)
+{
+	sigset_t all, before;
+	int rc;
+
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(&conn->reader, NULL, read_completions, conn);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (rc != 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
+	conn->has_reader = true;
+	return SAL_OK;
+}
+
+void adp_reader_stop(struct adp_conn *conn)
+{
+	if (!conn->has_reader || conn->forked)
+		return;
+	hang_up(conn->socket); /* the reader sees the end and answers every request */
+	(void)pthread_join(conn->reader, NULL);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/program/compile.h"
+
+#include <string.h>
+
+#include "adaptor/client/client.h"
+#include "adaptor/daemon/range.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
+#include "adaptor/program/program.h"
+#include "adaptor/program/question.h"
+
+/* Put bytes where the daemon can read them. */
+static int put(struct adp_conn *conn, const char *bytes, size_t size, struct adp_range *out,
+	       struct sal_err *err)
+{
+	int rc;
+
+	*out = (struct adp_range){ .at = NULL };
+	if (size == 0)
+		return SAL_OK;
+	rc = adp_range_alloc(conn, size, out, err);
+	if (rc >= 0)
+		memcpy(out->at, bytes, size);
+	return rc;
+}
+
+PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
+{
+	struct adp_conn *conn = args->client->conn;
+	struct adp_range program = { .at = NULL }, options = { .at = NULL };
+	struct sal_err err = { 0 };
+	uint64_t id = adp_next_id(conn, 1), fact_size = 0;
+	struct sal_msg_compile *m = NULL;
+	struct adp_question *q;
+	PJRT_Error *error = NULL;
+
+	if (args->program->format_size >= sizeof(m->format))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: unknown program format");
+	if (put(conn, args->program->code, args->program->code_size, &program, &err) < 0 ||
+	    put(conn, args->compile_options, args->compile_options_size, &options, &err) < 0) {
+		error = adp_error_from(&err);
+		goto out;
+	}
+	m = adp_question_begin(conn, SAL_MSG_COMPILE, sizeof(*m), &q, &error);
+	if (!m)
+		goto out;
+	m->request = adp_question_request(q);
+	m->id = id;
+	m->program = program.place;
+	m->options = options.place;
+	memcpy(m->format, args->program->format, args->program->format_size);
+	error = adp_question_ask(q, &fact_size);
+	if (!error)
+		error = adp_program_create(args->client, id, fact_size, &args->executable);
+out:
+	adp_range_free(conn, &program);
+	adp_range_free(conn, &options);
+	return error;
+}
+
+PJRT_Error *adp_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad_Args *args)
+{
+	struct adp_conn *conn = args->client->conn;
+	struct adp_range blob = { .at = NULL };
+	struct sal_err err = { 0 };
+	uint64_t id = adp_next_id(conn, 1), fact_size = 0;
+	struct sal_msg_load *m;
+	struct adp_question *q;
+	PJRT_Error *error = NULL;
+
+	if (put(conn, args->serialized_executable, args->serialized_executable_size, &blob, &err) <
+	    0)
+		return adp_error_from(&err);
+	m = adp_question_begin(conn, SAL_MSG_LOAD, sizeof(*m), &q, &error);
+	if (!m) {
+		adp_range_free(conn, &blob);
+		return error;
+	}
+	m->request = adp_question_request(q);
+	m->id = id;
+	m->blob = blob.place;
+	error = adp_question_ask(q, &fact_size);
+	if (!error)
+		error = adp_program_create(args->client, id, fact_size, &args->loaded_executable);
+	adp_range_free(conn, &blob);
+	return error;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/program/execute.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/prefetch.h"
+#include "adaptor/client/client.h"
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
+#include "adaptor/event.h"
+#include "adaptor/program/program.h"
+#include "adaptor/promise.h"
+#include "wire/messages.h"
+
+static void on_executed(void *ctx, const struct adp_answer *answer)
+{
+	struct adp_promise *promise = ctx;
+
+	adp_promise_keep(promise, answer->code, answer->text);
+	adp_promise_unref(promise);
+}
+
+static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	size_t i;
+
+	if (args->num_devices != 1)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu devices asked for, there is one",
+				 args->num_devices);
+	if (args->num_args > SAL_ARGS_MAX)
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu arguments, the most are %d",
+				 args->num_args, SAL_ARGS_MAX);
+	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
+		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
+	if (atomic_load(&args->executable->program->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
+	for (i = 0; i < args->num_args; i++)
+		if (atomic_load(&args->argument_lists[0][i]->deleted))
+			return adp_error(SAL_INVALID_ARGUMENT,
+					 "Invalid buffer passed to Execute() as argument %zu: "
+					 "Buffer has been deleted or donated.",
+					 i);
+	return NULL;
+}
+
+static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
+{
+	size_t i;
+
+	for (i = 0; i < options->num_non_donatable_input_indices; i++)
+		if (options->non_donatable_input_indices[i] == (int64_t)arg)
+			return true;
+	return false;
+}
+
+/* What this call donates. */
+struct donation {
+	size_t count;
+	uint32_t *args; /* ascending; `few`, or owned */
+	uint32_t few[64];
+};
+
+/*
+ * All that the program could take over, less what the host keeps, and less what it looks at: numpy views and dlpack
+ * capsules hold on to a buffer, and the vendor does not donate it then. Looked at once: it may change any moment.
+ */
+static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	const struct sal_program_facts *facts = args->executable->program->facts;
+	size_t i;
+
+	d->count = 0;
+	d->args = d->few;
+	if (facts->donated_count > sizeof(d->few) / sizeof(d->few[0]))
+		d->args = calloc(facts->donated_count, sizeof(*d->args));
+	if (!d->args)
+		return false;
+	for (i = 0; i < facts->donated_count; i++) {
+		uint32_t arg = facts->donated[i];
+
+		if (arg < args->num_args && !is_kept(args->options, arg) &&
+		    atomic_load(&args->argument_lists[0][arg]->pins) == 0)
+			d->args[d->count++] = arg;
+	}
+	return true;
+}
+
+static void donation_fini(struct donation *d)
+{
+	if (d->args != d->few)
+		free(d->args);
+}
+
+/*
+ * What is donated must be passed once only. Each call has a mark of its own: the donated arguments get it,
+ * and no argument may meet it again.
+ */
+static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
+				  const struct donation *d)
+{
+	PJRT_Buffer *const *buffers = args->argument_lists[0];
+	uint64_t mark;
+	size_t i, next = 0;
+
+	if (d->count == 0)
+		return NULL;
+	mark = adp_next_id(args->executable->program->conn, 1);
+	for (i = 0; i < d->count; i++)
+		if (atomic_exchange_explicit(&buffers[d->args[i]]->mark, mark,
+					     memory_order_relaxed) == mark)
+			return adp_error(SAL_INVALID_ARGUMENT,
+					 "Attempt to donate the same buffer twice in Execute() "
+					 "(argument %u)",
+					 d->args[i]);
+	for (i = 0; i < args->num_args; i++) {
+		if (next < d->count && d->args[next] == i) {
+			next++;
+			continue;
+		}
+		if (atomic_load_explicit(&buffers[i]->mark, memory_order_relaxed) == mark)
+			return adp_error(
+				SAL_INVALID_ARGUMENT,
+				"Attempt to use a buffer that was previously donated in the "
+				"same call to Execute() (argument %zu)",
+				i);
+	}
+	return NULL;
+}
+
+/* Arguments the program takes over are deleted from now on. The daemon forgets them by itself. */
+static void donate(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
+{
+	size_t i;
+
+	for (i = 0; i < d->count; i++)
+		(void)adp_buffer_forget(args->argument_lists[0][d->args[i]]);
+}
+
+static void drop_outputs(PJRT_Buffer **outputs, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		(void)adp_buffer_forget(outputs[i]); /* the daemon never heard of it */
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = outputs[i] });
+		outputs[i] = NULL;
+	}
+}
+
+static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promise *promise,
+			 PJRT_Buffer **outputs)
+{
+	const int64_t *order = p->minor_to_major;
+	size_t i;
+
+	for (i = 0; i < p->facts->output_count; i++) {
+		const struct sal_output_facts *o = &p->facts->outputs[i];
+		struct adp_shape shape = { (PJRT_Buffer_Type)o->type, o->rank, o->dims,
+					   adp_memory_of_kind(p->client, o->memory_kind), order };
+
+		order += o->rank;
+		outputs[i] =
+			adp_buffer_create(p->client, first + i, &shape, adp_promise_ref(promise));
+		if (!outputs[i]) {
+			drop_outputs(outputs, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* Of what could be donated, how many arguments are not; and which, if there is somewhere to say so. */
+static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d,
+			  uint32_t *out)
+{
+	const struct sal_program_facts *facts = args->executable->program->facts;
+	size_t i, next = 0;
+	uint32_t n = 0;
+
+	for (i = 0; i < facts->donated_count && facts->donated[i] < args->num_args; i++) {
+		if (next < d->count && d->args[next] == facts->donated[i]) {
+			next++;
+			continue;
+		}
+		if (out)
+			out[n] = facts->donated[i];
+		n++;
+	}
+	return n;
+}
+
+static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
+				const struct donation *d, uint64_t request, uint64_t first,
+				bool more_follows)
+{
+	struct adp_program *p = args->executable->program;
+	uint32_t keep = list_kept(args, d, NULL);
+	size_t i, n = args->num_args;
+	struct sal_msg_execute *m;
+	uint64_t *ids;
+
+	m = adp_reserve(p->conn, SAL_MSG_EXECUTE,
+			sal_record_size(sizeof(*m), n * sizeof(*ids) + keep * sizeof(uint32_t)));
+	if (!m)
+		return adp_unavailable(p->conn);
+	m->request = request;
+	m->program = p->id;
+	m->first_output = first;
+	m->output_count = (uint32_t)p->facts->output_count;
+	m->arg_count = (uint32_t)n;
+	m->keep_count = keep;
+	ids = (uint64_t *)(m + 1);
+	for (i = 0; i < n; i++)
+		ids[i] = args->argument_lists[0][i]->id;
+	(void)list_kept(args, d, (uint32_t *)(ids + n));
+	adp_send(p->conn, !more_follows);
+	return NULL;
+}
+
+/* Which of its outputs are to be asked for; how many. */
+static size_t plan_prefetch(const struct adp_program *p, PJRT_Buffer **outputs)
+{
+	size_t i, planned = 0;
+
+	if (p->habit)
+		for (i = 0; i < p->facts->output_count; i++)
+			planned += adp_prefetch_plan(outputs[i], p->habit, i);
+	return planned;
+}
+
+static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
+{
+	size_t i;
+
+	for (i = 0; planned > 0; i++)
+		if (outputs[i]->prefetch)
+			adp_prefetch_send(outputs[i], --planned == 0);
+}
+
+/* The arguments are fine. */
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
+{
+	struct adp_program *p = args->executable->program;
+	uint32_t outputs = (uint32_t)p->facts->output_count;
+	struct adp_promise *promise = adp_promise_create(p->conn);
+	PJRT_Error *error;
+	uint64_t request, first;
+	size_t prefetched;
+
+	if (!promise)
+		return adp_out_of_memory();
+	first = adp_next_id(p->conn, outputs);
+	if (!make_outputs(p, first, promise, args->output_lists[0])) {
+		adp_promise_unref(promise);
+		return adp_out_of_memory();
+	}
+	prefetched = plan_prefetch(p, args->output_lists[0]);
+	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
+	error = request ? send_execute(args, d, request, first, prefetched > 0)
+			: adp_no_request(p->conn);
+	if (error) {
+		if (!request || adp_request_drop(p->conn, request))
+			adp_promise_unref(promise); /* the request's */
+		drop_outputs(args->output_lists[0], outputs);
+		adp_promise_unref(promise);
+		return error;
+	}
+	send_prefetch(args->output_lists[0], prefetched);
+	if (args->device_complete_events) {
+		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
+		if (!args->device_complete_events[0])
+			error = adp_out_of_memory(); /* it runs all the same */
+	}
+	donate(args, d);
+	adp_promise_unref(promise);
+	return error;
+}
+
+PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+	struct donation donation;
+	PJRT_Error *error = check_args(args);
+
+	if (error)
+		return error;
+	if (!donation_init(&donation, args))
+		return adp_out_of_memory();
+	error = check_donation(args, &donation);
+	if (!error)
+		error = execute(args, &donation);
+	donation_fini(&donation);
+	return error;
+}
+
+/* A bag for data of custom calls; there is none yet that could use it. */
+struct PJRT_ExecuteContext {
+	char unused;
+};
+
+PJRT_Error *adp_ExecuteContext_Create(PJRT_ExecuteContext_Create_Args *args)
+{
+	args->context = calloc(1, sizeof(*args->context));
+	return args->context ? NULL : adp_out_of_memory();
+}
+
+PJRT_Error *adp_ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args *args)
+{
+	free(args->context);
+	return NULL;
+}

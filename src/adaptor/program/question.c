@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "adaptor/program/question.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "adaptor/daemon/conn.h"
+#include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
+#include "adaptor/promise.h"
+
+struct adp_question {
+	struct adp_conn *conn; /* borrowed: of who asks */
+	struct adp_promise *promise; /* owned reference */
+	_Atomic int refs; /* who asks, and the request */
+	uint64_t request;
+	int code;
+	char *text; /* owned */
+	uint64_t value;
+};
+
+static void question_unref(struct adp_question *q)
+{
+	if (atomic_fetch_sub(&q->refs, 1) > 1)
+		return;
+	adp_promise_unref(q->promise);
+	free(q->text);
+	free(q);
+}
+
+static void on_answer(void *ctx, const struct adp_answer *answer)
+{
+	struct adp_question *q = ctx;
+
+	q->code = answer->code;
+	q->value = answer->value;
+	q->text = answer->code ? strdup(answer->text) : NULL;
+	adp_promise_keep(q->promise, 0, NULL);
+	question_unref(q);
+}
+
+static struct adp_question *question_create(struct adp_conn *conn)
+{
+	struct adp_question *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	atomic_init(&q->refs, 2);
+	q->conn = conn;
+	q->promise = adp_promise_create(conn);
+	q->request = q->promise ? adp_request(conn, on_answer, q) : 0;
+	if (q->request)
+		return q;
+	adp_promise_unref(q->promise);
+	free(q);
+	return NULL;
+}
+
+/* Nothing was sent. */
+static void question_drop(struct adp_question *q)
+{
+	if (adp_request_drop(q->conn, q->request))
+		question_unref(q); /* the request's reference */
+	question_unref(q);
+}
+
+void *adp_question_begin(struct adp_conn *conn, uint16_t type, uint32_t size,
+			 struct adp_question **out_question, PJRT_Error **out_error)
+{
+	struct adp_question *q = question_create(conn);
+	void *record = q ? adp_reserve(conn, type, size) : NULL;
+
+	*out_question = record ? q : NULL;
+	if (record)
+		return record;
+	*out_error = q ? adp_unavailable(conn) : adp_no_request(conn);
+	if (q)
+		question_drop(q);
+	return NULL;
+}
+
+uint64_t adp_question_request(const struct adp_question *q)
+{
+	return q->request;
+}
+
+/* What a vendor's words mean for the user, if we know. */
+static const char *hint_for(const char *text)
+{
+	if (!text || !strstr(text, "No FFI handler registered"))
+		return "";
+	if (strstr(text, "lapack_"))
+		return " [salus: linear algebra that JAX leaves to LAPACK on the CPU (cholesky, svd, eigh, "
+		       "solve, ...) is not supported through Salus yet]";
+	if (strstr(text, "python"))
+		return " [salus: Python callbacks (jax.debug.print, pure_callback, io_callback) are not "
+		       "supported through Salus yet]";
+	return " [salus: custom calls of your own (jax.ffi) are not supported through Salus yet]";
+}
+
+PJRT_Error *adp_question_ask(struct adp_question *q, uint64_t *out_value)
+{
+	PJRT_Error *error;
+
+	adp_send(q->conn, true);
+	(void)adp_promise_wait(q->promise);
+	error = adp_error(q->code, "%s%s", q->text ? q->text : "", hint_for(q->text));
+	if (out_value)
+		*out_value = q->value;
+	question_unref(q);
+	return error;
+}
