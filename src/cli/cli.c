@@ -37,5 +37,7 @@ int cli_flush(void)
 int cli_help(const struct cli_command *command)
 {
 	(void)printf("usage: salus %s %s", command->name, command->usage);
+	if (command->more_help)
+		command->more_help();
 	return cli_flush();
 }

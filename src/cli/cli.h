@@ -30,6 +30,7 @@ struct cli_command {
 	const char *name;
 	const char *summary; /* one line */
 	const char *usage; /* what follows the name, and the options */
+	void (*more_help)(void); /* prints the rest of the help; NULL: that is all */
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns an exit code */
 	bool wraps; /* another command's line follows, so `--help` in it may not be for us */
 };

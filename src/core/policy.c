@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/policy.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const struct sal_policy *const sal_policies[] = {
-	&sal_policy_fifo, &sal_policy_srtf, &sal_policy_pack,
-	&sal_policy_fair, &sal_policy_rr,   &sal_policy_priority,
-	&sal_policy_las,  &sal_policy_mix,  NULL,
+#define SAL_POLICY(name) &sal_policy_##name,
+#include "core/policy/list.h"
+#undef SAL_POLICY
+	NULL,
 };
 
 const struct sal_policy *sal_policy_find(const char *name)
@@ -17,6 +19,18 @@ const struct sal_policy *sal_policy_find(const char *name)
 		if (strcmp((*p)->name, name) == 0)
 			return *p;
 	return NULL;
+}
+
+const char *sal_policy_names(const char *between, char *text, size_t size)
+{
+	const struct sal_policy *const *p;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (p = sal_policies; *p && used < size; p++)
+		used += (size_t)snprintf(text + used, size - used, "%s%s",
+					 p == sal_policies ? "" : between, (*p)->name);
+	return text;
 }
 
 uint64_t sal_policy_number(const struct sal_policy *policy)

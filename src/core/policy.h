@@ -97,20 +97,22 @@ struct sal_policy {
 	struct sal_session *(*pick)(void *state, const struct sal_lane *lane);
 };
 
-extern const struct sal_policy sal_policy_fifo;
-extern const struct sal_policy sal_policy_srtf;
-extern const struct sal_policy sal_policy_pack;
-extern const struct sal_policy sal_policy_fair;
-extern const struct sal_policy sal_policy_rr;
-extern const struct sal_policy sal_policy_priority;
-extern const struct sal_policy sal_policy_las;
-extern const struct sal_policy sal_policy_mix;
+/* sal_policy_fifo and all others of the list. */
+#define SAL_POLICY(name) extern const struct sal_policy sal_policy_##name;
+#include "core/policy/list.h"
+#undef SAL_POLICY
 
-/* All of the above, ended by NULL. */
+/* All policies of core/policy/list.h, in that order, ended by NULL. */
 extern const struct sal_policy *const sal_policies[];
 
 /* NULL if there is none of that name. */
 const struct sal_policy *sal_policy_find(const char *name);
+
+/* Room for the names of all. */
+#define SAL_POLICY_NAMES_BYTES 400
+
+/* Their names with `between` in between, cut to fit; returns text. */
+const char *sal_policy_names(const char *between, char *text, size_t size);
 
 /* Its place in sal_policies, from 1; 0 if it is not in there. And back: NULL if there is none. */
 uint64_t sal_policy_number(const struct sal_policy *policy);

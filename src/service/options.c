@@ -52,13 +52,14 @@ static int set_trace_records(struct svc_setup *setup, const char *value)
 
 static int set_policy(struct svc_setup *setup, const char *value)
 {
+	char names[SAL_POLICY_NAMES_BYTES];
+
 	setup->options.policy = sal_policy_find(value);
 	if (setup->options.policy)
 		return SAL_OK;
-	return sal_err_set(
-		&setup->err, SAL_INVALID_ARGUMENT,
-		"no policy \"%s\"; there are fifo, srtf, pack, fair, rr, priority, las and mix",
-		value);
+	return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
+			   "there is no policy \"%.60s\"; there are %s", value,
+			   sal_policy_names(", ", names, sizeof(names)));
 }
 
 static int set_no_profiles(struct svc_setup *setup, const char *value)
@@ -116,8 +117,7 @@ static const struct setting settings[] = {
 	  AT(socket_path), NULL },
 	{ "plugin", "PATH", "the vendor's PJRT plugin (default: XLA:CPU), or `fake`", TEXT,
 	  AT(plugin_path), NULL },
-	{ "policy", "NAME", "fifo srtf pack fair rr priority las mix (default fair)", CUSTOM, 0,
-	  set_policy },
+	{ "policy", "NAME", "who goes first (default fair); see below", CUSTOM, 0, set_policy },
 	{ "memory", "SIZE", "of the device (default: 80 % of what the machine or cgroup allows)",
 	  BYTES, AT(memory_bytes), NULL },
 	{ "lanes", "N", "most lanes at once (default: as many as the policy wants)", CUSTOM, 0,
@@ -149,6 +149,15 @@ static const struct setting settings[] = {
 
 _Static_assert(SETTINGS <= SVC_SETTINGS_MAX, "room for the text of each setting");
 
+static void print_policies(void)
+{
+	const struct sal_policy *const *p;
+
+	(void)printf("\nPolicies:\n");
+	for (p = sal_policies; *p; p++)
+		(void)printf("  %-18s %s\n", (*p)->name, (*p)->idea);
+}
+
 static void print_usage(void)
 {
 	char words[40];
@@ -163,6 +172,7 @@ static void print_usage(void)
 	}
 	(void)printf("  %-18s %s\n  %s\n", "--config FILE",
 		     "the same settings, and limits, as `name = value` lines", "--version, --help");
+	print_policies();
 }
 
 /* The value must stay. */

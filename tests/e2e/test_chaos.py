@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
+from policies import policies  # noqa: E402
 from traces import check, replay, rows, save  # noqa: E402
 
 JOBS = 8
-POLICIES = ["fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix"]
+POLICIES = policies()
 # Each iteration adds one to its counter and to all of its 3 MiB, on the device; none may be lost or run twice.
 # A job runs on until the gate is open, and then so many more.
 COUNTER = """

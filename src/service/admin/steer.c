@@ -34,13 +34,11 @@ static json_t *list_policies(void)
 
 static json_t *refuse_policy(struct svc_question *q, const char *name)
 {
-	const struct sal_policy *const *p;
-	struct sal_words names = { 0 };
+	char names[SAL_POLICY_NAMES_BYTES];
 
-	for (p = sal_policies; *p; p++)
-		sal_words_add(&names, "%s%s", p == sal_policies ? "" : ", ", (*p)->name);
 	(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
-			  "there is no policy \"%.60s\"; there are %s", name, names.at);
+			  "there is no policy \"%.60s\"; there are %s", name,
+			  sal_policy_names(", ", names, sizeof(names)));
 	return NULL;
 }
 

@@ -4,6 +4,8 @@
 import pathlib
 import re
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
@@ -16,13 +18,19 @@ def test_the_example_policy_in_the_document_is_the_one_that_is_tested():
     assert len(lines) <= 60
 
 
-def test_every_policy_is_in_the_table_of_the_document():
-    document = (ROOT / "docs/SCHEDULING.md").read_text()
-    table = (ROOT / "src/core/policy.c").read_text()
-    names = re.findall(r"&sal_policy_(\w+)", table)
+@pytest.mark.parametrize("document", ("README.md", "docs/SCHEDULING.md"))
+def test_every_policy_has_a_row_in_the_document(document):
+    names = re.findall(r"^SAL_POLICY\((\w+)\)$", (ROOT / "src/core/policy/list.h").read_text(), re.M)
     assert len(names) >= 8
-    for name in names:
-        assert f"| `{name}` |" in document
+    table = re.search(r"^\| policy \|.*?\n\n", (ROOT / document).read_text(), re.M | re.S).group()
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == set(names)
+
+
+def test_every_file_of_a_policy_is_in_the_list():
+    listed = (ROOT / "src/core/policy/list.h").read_text()
+    for path in (ROOT / "src/core/policy").glob("*.c"):
+        if f"sal_policy_{path.stem} = {{" in path.read_text():
+            assert f"\nSAL_POLICY({path.stem})\n" in listed
 
 
 def test_links_between_documents_lead_somewhere():

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * list - the policies there are, in the order in which people see them.
+ *
+ * SAL_POLICY(name) stands for core/policy/name.c, which defines sal_policy_name. This is the only list: the build
+ * takes its sources from here, and help, messages and tests take the names from here. Whoever includes this file
+ * defines SAL_POLICY. New policies go to the end.
+ */
+SAL_POLICY(fifo)
+SAL_POLICY(srtf)
+SAL_POLICY(pack)
+SAL_POLICY(fair)
+SAL_POLICY(rr)
+SAL_POLICY(priority)
+SAL_POLICY(las)
+SAL_POLICY(mix)
