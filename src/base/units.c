@@ -11,6 +11,9 @@
 /* Wide enough for any number we accept times any scale. */
 __extension__ typedef unsigned __int128 wide;
 
+/* Fewer bytes than this are no device, file or rate: somebody forgot the unit. */
+#define BARE_BYTES_MIN (UINT64_C(1) << 20)
+
 struct unit {
 	const char *name;
 	uint64_t scale;
@@ -20,9 +23,10 @@ struct unit {
 struct kind {
 	const char *noun;
 	const char *expected;
-	const char *suffix; /* must follow a unit; a bare number goes without */
+	const char *suffix; /* must follow a unit */
 	const struct unit *units; /* ends with a NULL name */
-	uint64_t bare_scale; /* of a number without unit */
+	const char *usual[2]; /* units to suggest to who wrote none */
+	uint64_t bare_min; /* a whole number from here on needs no unit; UINT64_MAX: all but 0 do */
 };
 
 /* A decimal number, whole + part / parts. */
@@ -71,7 +75,8 @@ static const struct kind size_kind = {
 	.expected = "a size such as 8GiB, 512MiB or 2GB",
 	.suffix = "",
 	.units = byte_units,
-	.bare_scale = 1,
+	.usual = { "GiB", "MiB" },
+	.bare_min = BARE_BYTES_MIN,
 };
 
 static const struct kind rate_kind = {
@@ -79,7 +84,8 @@ static const struct kind rate_kind = {
 	.expected = "a rate such as 12GB/s or 800MiB/s",
 	.suffix = "/s",
 	.units = byte_units,
-	.bare_scale = 1,
+	.usual = { "GB/s", "MiB/s" },
+	.bare_min = BARE_BYTES_MIN,
 };
 
 static const struct kind duration_kind = {
@@ -87,7 +93,8 @@ static const struct kind duration_kind = {
 	.expected = "a duration such as 20ms, 1.5s, 3min or 2h",
 	.suffix = "",
 	.units = time_units,
-	.bare_scale = UINT64_C(1000000000),
+	.usual = { "s", "min" },
+	.bare_min = UINT64_MAX,
 };
 
 static bool is_digit(char c)
@@ -124,11 +131,15 @@ static void read_part(const char **text, struct number *n)
 	}
 }
 
-/* The scale of what stands behind the number, 0 if it is nothing we know. */
+/* May this number stand without a unit? If so, it counts the smallest one. */
+static bool can_be_bare(const struct kind *kind, const struct number *n)
+{
+	return n->part == 0 && (n->whole == 0 || n->whole >= kind->bare_min);
+}
+
+/* The scale of the unit, 0 if it is none that we know. */
 static uint64_t read_scale(const struct kind *kind, const char *text)
 {
-	if (*text == '\0')
-		return kind->bare_scale;
 	for (const struct unit *u = kind->units; u->name; u++) {
 		size_t length = strlen(u->name);
 
@@ -142,6 +153,13 @@ static int refuse(const struct kind *kind, const char *text, const char *why, st
 {
 	return sal_err_set(err, SAL_INVALID_ARGUMENT, "\"%.60s\" %s; expected %s", text, why,
 			   kind->expected);
+}
+
+static int refuse_bare(const struct kind *kind, const char *text, struct sal_err *err)
+{
+	return sal_err_set(err, SAL_INVALID_ARGUMENT,
+			   "\"%.60s\" has no unit; expected a %s such as %.60s%s or %.60s%s", text,
+			   kind->noun, text, kind->usual[0], text, kind->usual[1]);
 }
 
 static int refuse_large(const struct kind *kind, const char *text, struct sal_err *err)
@@ -174,7 +192,9 @@ static int parse(const struct kind *kind, const char *text, uint64_t *out, struc
 		read_part(&p, &n);
 	}
 
-	scale = read_scale(kind, p);
+	if (*p == '\0' && !can_be_bare(kind, &n))
+		return refuse_bare(kind, text, err);
+	scale = *p ? read_scale(kind, p) : 1;
 	if (scale == 0)
 		return refuse(kind, text, "has an unknown unit", err);
 	value = (wide)n.whole * scale + ((wide)n.part * scale + n.parts / 2) / n.parts;

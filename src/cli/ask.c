@@ -187,7 +187,7 @@ int cli_parse_words(const struct cli_command *command, int argc, char **argv, st
 		else if (strncmp(argv[i], "--socket=", strlen("--socket=")) == 0)
 			rc = take_socket(command, argv[i] + strlen("--socket="));
 		else if (argv[i][0] == '-')
-			rc = cli_usage_error(command, "what is \"%s\"?", argv[i]);
+			rc = cli_unknown_option(command, argv[i]);
 		else
 			out->at[out->count++] = argv[i];
 	}
@@ -198,9 +198,9 @@ int cli_expect_words(const struct cli_command *command, const struct cli_words *
 		     int most)
 {
 	if (words->count < least)
-		return cli_usage_error(command, "something is missing");
+		return cli_usage_error(command, "JOB is missing: an id or a name of `salus ps`");
 	if (words->count > most)
-		return cli_usage_error(command, "what is \"%s\"?", words->at[most]);
+		return cli_usage_error(command, "unexpected argument \"%s\"", words->at[most]);
 	return CLI_OK;
 }
 

@@ -39,7 +39,10 @@ struct cli_words {
 	int count;
 };
 
-/* Takes `--json` and `--socket PATH`, the rest are words; at least and at most so many. An exit code. */
+/*
+ * Takes `--json` and `--socket PATH`; the rest are words, at least and at most so many. The first
+ * word of a command that needs one is a job. Both return an exit code.
+ */
 int cli_parse_words(const struct cli_command *command, int argc, char **argv,
 		    struct cli_words *out);
 int cli_expect_words(const struct cli_command *command, const struct cli_words *words, int least,

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
+
 int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
 {
 	va_list args;
@@ -16,6 +18,42 @@ int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
 	va_end(args);
 	(void)fprintf(stderr, "\nTry `salus %s --help`.\n", command->name);
 	return CLI_USAGE;
+}
+
+int cli_option_error(const struct cli_command *command, const struct option *table, int option,
+		     char *const *argv)
+{
+	struct sal_err err = { 0 };
+
+	(void)sal_option_refuse(table, option, argv, &err);
+	return cli_usage_error(command, "%s", err.text);
+}
+
+/* Copies the option that starts at usage; returns its length, 0 if no option starts there. */
+static size_t option_at(const char *usage, char *out, size_t size)
+{
+	size_t length = strspn(usage, "-abcdefghijklmnopqrstuvwxyz");
+
+	if (strncmp(usage, "--", 2) != 0 || length <= 2 || length >= size)
+		return 0;
+	memcpy(out, usage, length);
+	out[length] = '\0';
+	return length;
+}
+
+int cli_unknown_option(const struct cli_command *command, const char *word)
+{
+	char name[40];
+	struct sal_nearest near = { .word = word };
+	const char *at;
+
+	for (at = command->usage; (at = strstr(at, "--")); at += strspn(at, "-"))
+		if (option_at(at, name, sizeof(name)) > 0)
+			sal_nearest_offer(&near, name);
+	if (near.name[0])
+		return cli_usage_error(command, "there is no option %s; did you mean %s?", word,
+				       near.name);
+	return cli_usage_error(command, "there is no option %s", word);
 }
 
 int cli_fail(enum cli_exit code, const struct sal_err *err)

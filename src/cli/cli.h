@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+struct option;
+
 #include "base/err.h"
 
 /* Exit codes, after sysexits(3). */
@@ -56,6 +58,16 @@ int cli_help(const struct cli_command *command);
 /* Say what is wrong with the call, and where to read on; returns CLI_USAGE. */
 int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/*
+ * The same for an option that getopt_long did not take: it returned `option`, '?' or ':'. The list of
+ * short options starts with ':', so that getopt_long itself says nothing.
+ */
+int cli_option_error(const struct cli_command *command, const struct option *table, int option,
+		     char *const *argv);
+
+/* The same for a word that starts with '-' and is none of the options named in command->usage. */
+int cli_unknown_option(const struct cli_command *command, const char *word);
 
 /* `salus: text` on stderr; returns code. */
 int cli_fail(enum cli_exit code, const struct sal_err *err);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 static const struct cli_command *const commands[] = {
@@ -25,6 +26,23 @@ static void print_help(FILE *out)
 	for (c = commands; *c; c++)
 		(void)fprintf(out, "  %-8s %s\n", (*c)->name, (*c)->summary);
 	(void)fprintf(out, "\n`salus COMMAND --help` tells more.\n");
+}
+
+static int refuse_command(const char *word)
+{
+	struct sal_nearest near = { .word = word };
+	const struct cli_command *const *c;
+
+	for (c = commands; *c; c++)
+		sal_nearest_offer(&near, (*c)->name);
+	if (near.name[0]) {
+		(void)fprintf(stderr, "salus: there is no command \"%s\"; did you mean %s?\n", word,
+			      near.name);
+	} else {
+		(void)fprintf(stderr, "salus: there is no command \"%s\"\n\n", word);
+		print_help(stderr);
+	}
+	return CLI_USAGE;
 }
 
 static bool asks_for_help(int argc, char **argv)
@@ -76,7 +94,5 @@ int main(int argc, char **argv)
 			return cli_help(*c);
 		return (*c)->run(argc - 1, argv + 1);
 	}
-	(void)fprintf(stderr, "salus: no command \"%s\"\n", argv[1]);
-	print_help(stderr);
-	return CLI_USAGE;
+	return refuse_command(argv[1]);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "base/nearest.h"
 #include "base/units.h"
 #include "service/service.h"
 
@@ -180,6 +181,30 @@ static bool find_limit(const char *name, enum svc_scope *out_scope, enum svc_res
 	return false;
 }
 
+static int refuse_name(const char *name, struct sal_err *err)
+{
+	char known[SVC_LIMIT_NAME];
+	struct sal_nearest near = { .word = name };
+	int scope, what;
+
+	for (scope = 0; scope < SVC_SCOPES; scope++) {
+		for (what = 0; what < SVC_RESOURCES; what++) {
+			const enum svc_scope s = (enum svc_scope)scope;
+			const enum svc_resource w = (enum svc_resource)what;
+
+			if (svc_limit_applies(s, w))
+				sal_nearest_offer(&near,
+						  svc_limit_name(s, w, known, sizeof(known)));
+		}
+	}
+	if (near.name[0])
+		return sal_err_set(err, SAL_NOT_FOUND,
+				   "there is no limit \"%.60s\"; did you mean %s?", name,
+				   near.name);
+	return sal_err_set(err, SAL_NOT_FOUND,
+			   "there is no limit \"%.60s\"; `salus limits` lists them", name);
+}
+
 static int parse_number(const char *text, uint64_t *out, struct sal_err *err)
 {
 	char *end;
@@ -211,8 +236,7 @@ int svc_limits_set(struct svc_limits *l, const char *name, const char *value, st
 	int rc = SAL_OK;
 
 	if (!find_limit(name, &scope, &what))
-		return sal_err_set(err, SAL_NOT_FOUND,
-				   "there is no limit \"%.60s\"; `salus limits` lists them", name);
+		return refuse_name(name, err);
 	if (strcmp(value, "none") != 0)
 		rc = rows[what].unit == SVC_UNIT_BYTES ? parse_size(value, &most, err)
 						       : parse_number(value, &most, err);

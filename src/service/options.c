@@ -10,6 +10,7 @@
 
 #include "base/log/log.h"
 #include "base/machine.h"
+#include "base/nearest.h"
 #include "base/units.h"
 
 /* Each takes 128 bytes. */
@@ -289,15 +290,17 @@ static int parse(struct svc_setup *setup, int argc, char **argv)
 	int option, code = -1;
 
 	list_options(options);
-	while (code < 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == '?') {
-			(void)fputs("Try `salusd --help`.\n", stderr);
+	while (code < 0 && (option = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (option == '?' || option == ':') {
+			(void)sal_option_refuse(options, option, argv, &setup->err);
+			(void)fprintf(stderr, "salusd: %s\nTry `salusd --help`.\n",
+				      setup->err.text);
 			return SVC_EXIT_USAGE;
 		}
 		code = take_option(setup, option);
 	}
 	if (code < 0 && optind < argc) {
-		(void)fprintf(stderr, "salusd: what is \"%s\"?\nTry `salusd --help`.\n",
+		(void)fprintf(stderr, "salusd: unexpected argument \"%s\"\nTry `salusd --help`.\n",
 			      argv[optind]);
 		return SVC_EXIT_USAGE;
 	}

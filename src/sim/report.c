@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
+
 #define NS_PER_S 1e9
 
 static int by_value(const void *a, const void *b)
@@ -88,7 +90,8 @@ static void print_jobs(FILE *out, const struct sim_result *result)
 		double submit = (double)r->job->submit_ns / NS_PER_S;
 
 		if (r->refused) {
-			(void)fprintf(out, "%-24s %10.1f refused\n", r->job->name, submit);
+			(void)fprintf(out, "%-24s %10.1f refused: needs more than the device has\n",
+				      r->job->name, submit);
 			continue;
 		}
 		(void)fprintf(out, "%-24s %10.1f %10.1f %10.1f %10.1f %10.1f %11.2f %9" PRIu64 "\n",
@@ -129,6 +132,49 @@ int sim_report_text(FILE *out, const struct sim_result *results, size_t count, b
 	for (i = 0; with_jobs && i < count; i++)
 		print_jobs(out, &results[i]);
 	return SAL_OK;
+}
+
+static uint64_t peak_bytes(const struct sim_job_result *r)
+{
+	return r->job->needs.persist_bytes + r->job->needs.ephem_bytes;
+}
+
+static void explain_refusals(const struct sim_result *result, struct sal_words *out)
+{
+	const struct sim_job_result *largest = NULL;
+	char device[SAL_UNITS_TEXT], persist[SAL_UNITS_TEXT], ephem[SAL_UNITS_TEXT];
+	size_t i;
+
+	for (i = 0; i < result->job_count; i++) {
+		const struct sim_job_result *r = &result->jobs[i];
+
+		if (r->refused && (!largest || peak_bytes(r) > peak_bytes(largest)))
+			largest = r;
+	}
+	if (!largest)
+		return;
+	sal_words_add(out,
+		      "%" PRIu64 " of %zu jobs refused: they need more memory than the device "
+		      "has (%s); %.60s needs %s and %s of scratch",
+		      result->refused, result->job_count,
+		      sal_bytes_format(result->capacity_bytes, device, sizeof(device)),
+		      largest->job->name,
+		      sal_bytes_format(largest->job->needs.persist_bytes, persist, sizeof(persist)),
+		      sal_bytes_format(largest->job->needs.ephem_bytes, ephem, sizeof(ephem)));
+}
+
+bool sim_report_refusals(const struct sim_result *results, size_t count, struct sal_words *out)
+{
+	bool is_any_done = false;
+	size_t i;
+
+	for (i = 0; i < count; i++) {
+		is_any_done |= results[i].refused < results[i].job_count;
+		/* What is too large for the device is so under every policy. */
+		if (out->used == 0)
+			explain_refusals(&results[i], out);
+	}
+	return is_any_done;
 }
 
 static json_t *jobs_json(const struct sim_result *result)

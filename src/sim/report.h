@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/words.h"
 #include "sim/sim.h"
 
 /* Times in seconds. Refused jobs are counted, and left out of everything else. */
@@ -28,5 +29,11 @@ int sim_report_text(FILE *out, const struct sim_result *results, size_t count, b
 /* One JSON object, {"policies": [...]}. */
 int sim_report_json(FILE *out, const struct sim_result *results, size_t count, bool with_jobs,
 		    struct sal_err *err);
+
+/*
+ * Says in out why jobs were refused, in one sentence, "" if none was. Returns false if every job of
+ * every result was refused: nothing was simulated.
+ */
+bool sim_report_refusals(const struct sim_result *results, size_t count, struct sal_words *out);
 
 #endif

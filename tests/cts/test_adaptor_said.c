@@ -36,7 +36,7 @@ static void the_hello_is_what_was_wished(void **state)
 {
 	static const char *const none[6], *const all[6] = { "a job", "3KiB,5KiB", "2.5",
 							    "7",     "2s",	  "inference" };
-	static const char *const some[6] = { [1] = "4096", [5] = "training" };
+	static const char *const some[6] = { [1] = "4096B", [5] = "training" };
 	struct sal_hello h = hello_of(none);
 
 	(void)state;

@@ -38,10 +38,11 @@ def simulate(cwd, trace, *args, memory="1GiB", policy="fifo"):
     return salus("--trace", "t.csv", "--memory", memory, "--policy", policy, *args, cwd=cwd)
 
 
-def report(*args, **kwargs):
+def report(*args, refused="", **kwargs):
+    """What it found out; refused is the beginning of the sentence about refused jobs."""
     run = simulate(*args, **kwargs)
     assert run.returncode == 0, run.stderr
-    assert run.stderr == ""
+    assert run.stderr.startswith(f"salus sim: {refused}" if refused else "") and bool(refused) == bool(run.stderr)
     return json.loads(run.stdout)["policies"]
 
 
@@ -111,7 +112,7 @@ def test_partitions(tmp_path):
     """Each job has a slice to itself for as long as all of them; what fits nowhere is refused."""
     trace = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
         f"{job}\n" for job in ("a,0,1,200,100", "b,0,1,300,100", "c,0,2,500,100", "d,0,4,600,100", "e,0,1,1000,100"))
-    (static,) = report(tmp_path, trace, "--static", "--json", policy="fifo")[-1:]
+    (static,) = report(tmp_path, trace, "--static", "--json", policy="fifo", refused="1 of 5 jobs")[-1:]
     assert (static["policy"], static["devices"], static["refused"]) == ("static", 2, 1)
     assert static["makespan_s"] == pytest.approx(4 + 1)  # a beside d, b beside c
     assert static["busy_share"] == pytest.approx((5 + 3) / (5 * 2))
@@ -155,18 +156,24 @@ def test_text_has_a_row_for_each_policy_and_job(tmp_path):
 
 def test_a_job_larger_than_the_device_is_refused_and_said_so(tmp_path):
     trace = GOOD + "huge,1,1,2000,1\n"
-    (fifo,) = report(tmp_path, trace, "--json", "--jobs")
+    why = ("1 of 3 jobs refused: they need more memory than the device has (1GiB); "
+           "huge needs 1.95GiB and 1MiB of scratch\n")
+    (fifo,) = report(tmp_path, trace, "--json", "--jobs", refused=why)
     assert fifo["refused"] == 1
     assert [j["job"] for j in fifo["jobs"] if j["refused"]] == ["huge"]
     assert fifo["makespan_s"] == pytest.approx(3)
     assert fifo["mean_jct_s"] == pytest.approx(2)  # of those that ran
-    assert "refused" in simulate(tmp_path, trace, "--jobs").stdout
+    both = simulate(tmp_path, trace, "--jobs", policy="fifo,srtf")
+    assert (both.returncode, both.stderr) == (0, "salus sim: " + why)
+    assert "refused: needs more than the device has" in both.stdout
 
 
 def test_a_trace_of_refused_jobs_only_has_a_picture_too(tmp_path):
     run = simulate(tmp_path, "job,submit_s,duration_s,persistent_mib\nhuge,5,1,9999\n", "--svg",
                    "o.svg", "--chrome", "o.json", "--json")
-    assert run.returncode == 0, run.stderr
+    assert run.returncode == 1
+    assert run.stderr.startswith("salus sim: 1 of 1 jobs refused: ")
+    assert json.loads(run.stdout)["policies"][0]["refused"] == 1
     xml.parse(tmp_path / "o.svg")
     events = json.loads((tmp_path / "o.json").read_text())["traceEvents"]
     assert [e["args"]["reason"] for e in events if e["name"] == "refuse"]
@@ -259,6 +266,8 @@ def test_a_directory_is_no_trace(tmp_path):
     "--trace t.csv --memory 1GiB --policy fifo,",
     "--trace t.csv --memory 0 --policy fifo",
     "--trace t.csv --memory 1Gb --policy fifo",
+    "--trace t.csv --memory 15.6 --policy fifo",
+    "--trace t.csv --memory 64 --policy fifo",
     "--trace t.csv --memory -1 --policy fifo",
     "--trace t.csv --memory 1GiB --policy fifo --lanes 0",
     "--trace t.csv --memory 1GiB --policy fifo --lanes 65",

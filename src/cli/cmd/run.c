@@ -83,7 +83,7 @@ static int parse_memory(struct request *q, const char *text)
 	if (sal_bytes_parse(first, &persist_bytes, &err) < 0 ||
 	    sal_bytes_parse(comma + 1, &ephem_bytes, &err) < 0)
 		return cli_usage_error(&cli_cmd_run, "--memory: %s", err.text);
-	(void)snprintf(q->memory, sizeof(q->memory), "%" PRIu64 ",%" PRIu64, persist_bytes,
+	(void)snprintf(q->memory, sizeof(q->memory), "%" PRIu64 "B,%" PRIu64 "B", persist_bytes,
 		       ephem_bytes);
 	q->env.memory = q->memory;
 	return CLI_OK;
@@ -142,7 +142,19 @@ static int parse_kind(struct request *q, const char *text)
 	return CLI_OK;
 }
 
-static int parse_option(struct request *q, int option)
+/* The policy ranks all jobs, so no job brings its own. */
+static int refuse_option(int option, char **argv)
+{
+	const char *word = argv[optind - 1];
+
+	if (option == '?' && strncmp(word, "--policy", strlen("--policy")) == 0)
+		return cli_usage_error(
+			&cli_cmd_run, "there is no option --policy: one policy ranks all jobs, and "
+				      "`salus policy NAME` chooses it");
+	return cli_option_error(&cli_cmd_run, long_options, option, argv);
+}
+
+static int parse_option(struct request *q, int option, char **argv)
 {
 	switch (option) {
 	case OPT_NAME:
@@ -160,9 +172,8 @@ static int parse_option(struct request *q, int option)
 	case 'h':
 		q->help = true;
 		return CLI_OK;
-	default: /* getopt has said what is wrong */
-		(void)fprintf(stderr, "Try `salus run --help`.\n");
-		return CLI_USAGE;
+	default:
+		return refuse_option(option, argv);
 	}
 }
 
@@ -174,14 +185,14 @@ static int parse(struct request *q, int argc, char **argv)
 	memset(q, 0, sizeof(*q));
 	optind = 1;
 	/* "+": what follows the command's name is the command's. */
-	while ((option = getopt_long(argc, argv, "+h", long_options, NULL)) != -1) {
-		rc = parse_option(q, option);
+	while ((option = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
+		rc = parse_option(q, option, argv);
 		if (rc != CLI_OK || q->help)
 			return rc;
 	}
 	q->argv = argv + optind;
 	if (!q->argv[0] || !*q->argv[0])
-		return cli_usage_error(&cli_cmd_run, "no command to run");
+		return cli_usage_error(&cli_cmd_run, "CMD is missing: the command to run");
 	if (!q->env.name && !(outer && *outer))
 		q->env.name = cli_job_name(q->argv);
 	return CLI_OK;
@@ -246,6 +257,13 @@ static int find_daemon(char *socket, size_t size, json_t **out_ping)
 
 /* --- the command ------------------------------------------------------------------------------------ */
 
+static bool is_script(const char *name)
+{
+	size_t length = strlen(name);
+
+	return length > 3 && strcmp(name + length - 3, ".py") == 0;
+}
+
 static int become(char **argv)
 {
 	struct sal_err err = { 0 };
@@ -253,7 +271,11 @@ static int become(char **argv)
 
 	(void)execvp(argv[0], argv);
 	why = errno;
-	(void)sal_err_set(&err, SAL_NOT_FOUND, "%s: %s", argv[0], strerror(why));
+	if (is_script(argv[0]) && (why == ENOENT || why == EACCES || why == ENOEXEC))
+		(void)sal_err_set(&err, SAL_NOT_FOUND,
+				  "%s is not a command; did you mean python %s?", argv[0], argv[0]);
+	else
+		(void)sal_err_set(&err, SAL_NOT_FOUND, "%s: %s", argv[0], strerror(why));
 	return cli_fail(why == ENOENT ? CLI_RUN_NOT_FOUND : CLI_RUN_CANNOT, &err);
 }
 

@@ -3,6 +3,7 @@
  * set - `salus set JOB key=value...`: change what a job is worth while it runs.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,8 +120,10 @@ static int run_set(int argc, char **argv)
 	json_t *request;
 	int i, rc = cli_parse_words(&cli_cmd_set, argc, argv, &words);
 
+	if (rc == CLI_OK)
+		rc = cli_expect_words(&cli_cmd_set, &words, 1, INT_MAX);
 	if (rc == CLI_OK && words.count < 2)
-		rc = cli_usage_error(&cli_cmd_set, "expected a job and what to set");
+		rc = cli_usage_error(&cli_cmd_set, "KEY=VALUE is missing, such as weight=2");
 	if (rc != CLI_OK)
 		return rc;
 	request = json_pack("{s:s, s:s}", "op", "set", "job", words.at[0]);

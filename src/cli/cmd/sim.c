@@ -125,7 +125,7 @@ static int parse_quantity(struct request *q, int option, const char *text)
 	return rc < 0 ? cli_usage_error(&cli_cmd_sim, "%s: %s", name, err.text) : CLI_OK;
 }
 
-static int parse_option(struct request *q, int option)
+static int parse_option(struct request *q, int option, char **argv)
 {
 	switch (option) {
 	case OPT_TRACE:
@@ -168,9 +168,8 @@ static int parse_option(struct request *q, int option)
 	case OPT_CHECK:
 		q->options.check = true;
 		return CLI_OK;
-	default: /* getopt has said what is wrong */
-		(void)fprintf(stderr, "Try `salus sim --help`.\n");
-		return CLI_USAGE;
+	default:
+		return cli_option_error(&cli_cmd_sim, long_options, option, argv);
 	}
 }
 
@@ -181,13 +180,13 @@ static int parse(struct request *q, int argc, char **argv)
 	memset(q, 0, sizeof(*q));
 	sal_tuning_default(&q->options.tuning);
 	optind = 1;
-	while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
-		rc = parse_option(q, option);
+	while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
+		rc = parse_option(q, option, argv);
 		if (rc != CLI_OK)
 			return rc;
 	}
 	if (optind < argc)
-		return cli_usage_error(&cli_cmd_sim, "what is \"%s\"?", argv[optind]);
+		return cli_usage_error(&cli_cmd_sim, "unexpected argument \"%s\"", argv[optind]);
 	if (q->replay_path && (q->trace_path || q->policy_count > 0 || q->options.capacity_bytes))
 		return cli_usage_error(&cli_cmd_sim, "--replay FILE brings its own %s",
 				       q->trace_path	 ? "jobs"
@@ -226,6 +225,17 @@ static int write_chrome(FILE *out, const void *what, struct sal_err *err)
 	return sim_chrome_write(out, d->results, d->count, err);
 }
 
+/* A run in which no job could run is a failure, so that a script notices a wrong --memory. */
+static int tell_refusals(const struct sim_result *results, size_t count)
+{
+	struct sal_words why = { 0 };
+	bool is_any_done = sim_report_refusals(results, count, &why);
+
+	if (why.used > 0)
+		(void)fprintf(stderr, "salus sim: %s\n", why.at);
+	return is_any_done ? CLI_OK : CLI_FAILED;
+}
+
 static int write_all(const struct request *q, const struct sim_result *results, size_t count)
 {
 	/* Static partitioning, if asked for, comes last. */
@@ -246,7 +256,7 @@ static int write_all(const struct request *q, const struct sim_result *results, 
 	if (rc >= 0 && fflush(stdout) != 0)
 		rc = sal_err_set(&err, SAL_UNAVAILABLE, "cannot write the report: %s",
 				 strerror(errno));
-	return rc < 0 ? cli_fail(CLI_FAILED, &err) : CLI_OK;
+	return rc < 0 ? cli_fail(CLI_FAILED, &err) : tell_refusals(results, count);
 }
 
 static int simulate(const struct request *q, const struct sim_trace *trace)

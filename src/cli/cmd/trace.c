@@ -51,20 +51,19 @@ static int parse(struct request *q, int argc, char **argv)
 
 	*q = (struct request){ 0 };
 	optind = 1;
-	while ((option = getopt_long(argc, argv, "o:", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, ":o:", long_options, NULL)) != -1) {
 		if (option == 'o') {
 			q->path = optarg;
 		} else if (option == 'j') {
 			q->form = FOR_PROGRAMS;
 		} else if (option == 's') {
 			q->form = FOR_PEOPLE;
-		} else { /* getopt has said what is wrong */
-			(void)fprintf(stderr, "Try `salus trace --help`.\n");
-			return CLI_USAGE;
+		} else {
+			return cli_option_error(&cli_cmd_trace, long_options, option, argv);
 		}
 	}
 	if (optind < argc)
-		return cli_usage_error(&cli_cmd_trace, "what is \"%s\"?", argv[optind]);
+		return cli_usage_error(&cli_cmd_trace, "unexpected argument \"%s\"", argv[optind]);
 	return CLI_OK;
 }
 

@@ -69,7 +69,8 @@ static void sizes_are_read(void **state)
 {
 	static const struct sample samples[] = {
 		{ "0", 0 },
-		{ "4096", 4096 },
+		{ "0.0", 0 },
+		{ "1048576", MIB },
 		{ "7B", 7 },
 		{ "1KB", 1000 },
 		{ "1kB", 1000 },
@@ -98,7 +99,7 @@ static void rates_are_read(void **state)
 {
 	static const struct sample samples[] = {
 		{ "0", 0 },
-		{ "4096", 4096 },
+		{ "9000000", 9000000 },
 		{ "12GB/s", UINT64_C(12000000000) },
 		{ "800MiB/s", 800 * MIB },
 		{ "1.5KB/s", 1500 },
@@ -112,16 +113,9 @@ static void rates_are_read(void **state)
 static void durations_are_read(void **state)
 {
 	static const struct sample samples[] = {
-		{ "0", 0 },
-		{ "10", 10 * SEC },
-		{ "0.25", 250 * MS },
-		{ "7ns", 7 },
-		{ "50us", 50 * US },
-		{ "20ms", 20 * MS },
-		{ "1.5s", 1500 * MS },
-		{ "3min", 180 * SEC },
-		{ "2h", 7200 * SEC },
-		{ "0.3ms", 300 * US },
+		{ "0", 0 },	      { "7ns", 7 },	     { "50us", 50 * US },
+		{ "20ms", 20 * MS },  { "1.5s", 1500 * MS }, { "3min", 180 * SEC },
+		{ "2h", 7200 * SEC }, { "0.3ms", 300 * US },
 	};
 
 	(void)state;
@@ -159,7 +153,21 @@ static void overflow_is_refused(void **state)
 	refuses(sal_bytes_parse, "8388608TiB", SAL_OUT_OF_RANGE, "8GiB");
 	refuses(sal_rate_parse, "8388608TiB/s", SAL_OUT_OF_RANGE, "12GB/s");
 	refuses(sal_duration_parse, "2562048h", SAL_OUT_OF_RANGE, "20ms");
-	refuses(sal_duration_parse, "9223372037", SAL_OUT_OF_RANGE, "20ms");
+	refuses(sal_duration_parse, "9223372037s", SAL_OUT_OF_RANGE, "20ms");
+}
+
+/* "64" is no 64 bytes: the sentence says how to write what was meant. */
+static void a_missing_unit_is_named(void **state)
+{
+	(void)state;
+	refuses(sal_bytes_parse, "64", SAL_INVALID_ARGUMENT, "64GiB or 64MiB");
+	refuses(sal_bytes_parse, "15.6", SAL_INVALID_ARGUMENT, "15.6GiB");
+	refuses(sal_bytes_parse, "1048575", SAL_INVALID_ARGUMENT, "no unit");
+	refuses(sal_bytes_parse, "2000000.5", SAL_INVALID_ARGUMENT, "no unit");
+	refuses(sal_rate_parse, "12", SAL_INVALID_ARGUMENT, "12GB/s");
+	refuses(sal_duration_parse, "20", SAL_INVALID_ARGUMENT, "20s or 20min");
+	refuses(sal_duration_parse, "0.25", SAL_INVALID_ARGUMENT, "no unit");
+	refuses(sal_duration_parse, "9000000", SAL_INVALID_ARGUMENT, "no unit");
 }
 
 static void no_text_is_refused(void **state)
@@ -276,6 +284,7 @@ int main(void)
 		cmocka_unit_test(durations_are_read),
 		cmocka_unit_test(nonsense_is_refused),
 		cmocka_unit_test(overflow_is_refused),
+		cmocka_unit_test(a_missing_unit_is_named),
 		cmocka_unit_test(no_text_is_refused),
 		cmocka_unit_test(long_text_is_quoted_in_part),
 		cmocka_unit_test(sizes_are_shown),

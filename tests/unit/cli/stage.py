@@ -26,7 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "service"))
 import liar  # noqa: E402
 from liar import PATIENCE, Client, Daemon, HungUp, delete_record, execute_record, wait_until  # noqa: E402, F401
 
-SALUS = liar.BUILD / "bin" / "salus"
+BUILD = liar.BUILD
+SALUS = BUILD / "bin" / "salus"
 LIMIT = 30 * PATIENCE  # seconds; only against hanging
 
 

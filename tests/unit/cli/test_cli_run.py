@@ -402,7 +402,7 @@ def test_the_environment_of_a_job_with_wishes(home):
                               "PJRT_NAMES_AND_LIBRARY_PATHS": "cuda:/old.so,tpu:/t.so"},
                          reply={**PING, "platform": "cuda"})
     assert env["SALUS_JOB_NAME"] == "big one"
-    assert env["SALUS_MEMORY"] == f"{2 << 30},{512 << 20}"
+    assert env["SALUS_MEMORY"] == f"{2 << 30}B,{512 << 20}B"
     assert env["SALUS_KIND"] == "inference"
     assert (env["SALUS_WEIGHT"], env["SALUS_PRIORITY"], env["SALUS_TIME"]) == ("2.5", "3", "20min")
     assert env["JAX_PLATFORMS"] == "cuda"
@@ -453,10 +453,11 @@ def test_help_is_ours_before_the_command(home, args):
     ["--name", "", "--", "true"], ["--name", "a\nb", "--", "true"], ["--name", "x" * 128, "--", "true"],
     *[[option, value, "--", "true"] for option, values in {
         "--memory": ["", "1GiB", "1GiB,", ",1GiB", "1GiB,1GiB,1GiB", "-1,1", "1gb,1", "a,b", "1 ,1",
+                     "1,1", "1GiB,1",
                      "9" * 99 + ",1", "1," + "9" * 40],
         "--weight": ["", "0", "-1", "nan", "inf", "1e3", "0x10", "1.2.3", ".", " 1", "1 ", "1000001", "2000000"],
         "--priority": ["", "-1", "1.5", "0x1", "1e3", "99999999999999999999", "1000001", "two"],
-        "--time": ["", "0", "-1s", "1 s", "1m", "soon", "9" * 30 + "h"],
+        "--time": ["", "0", "20", "-1s", "1 s", "1m", "soon", "9" * 30 + "h"],
     }.items() for value in values]])
 def test_bad_options(home, args):
     done = home.salus("run", *args)

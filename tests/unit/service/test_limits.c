@@ -361,10 +361,13 @@ static void the_table_is_whole(void **state)
 		for (scope = 0; scope < SVC_SCOPES; scope++) {
 			bool applies =
 				svc_limit_applies((enum svc_scope)scope, (enum svc_resource)what);
+			const char *seven =
+				svc_limit_unit((enum svc_resource)what) == SVC_UNIT_BYTES ? "7B"
+											  : "7";
 
 			(void)svc_limit_name((enum svc_scope)scope, (enum svc_resource)what, name,
 					     sizeof(name));
-			assert_int_equal(svc_limits_set(&l, name, "7", NULL),
+			assert_int_equal(svc_limits_set(&l, name, seven, NULL),
 					 applies ? SAL_OK : -SAL_NOT_FOUND);
 			if (applies)
 				assert_int_equal(l.most[scope][what],
