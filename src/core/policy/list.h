@@ -2,7 +2,7 @@
 /*
  * list - the policies there are, in the order in which people see them.
  *
- * SAL_POLICY(name) stands for core/policy/name.c, which defines sal_policy_name. This is the only list: the build
+ * SAL_POLICY(fair) stands for core/policy/fair.c, which defines sal_policy_fair. This is the only list: the build
  * takes its sources from here, and help, messages and tests take the names from here. Whoever includes this file
  * defines SAL_POLICY. New policies go to the end.
  */

@@ -3,11 +3,13 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from stage import BUILD, Fixed, salus
+sys.path.insert(0, str(Path(__file__).parent))
+from stage import BUILD, Fixed, salus  # noqa: E402
 
 PING = {"ok": True, "version": "0.1.0", "pid": 1, "platform": "cpu", "policy": "fair", "uptime_s": 1}
 
