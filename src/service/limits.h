@@ -3,32 +3,19 @@
  * limits - how much of each resource a job, a user and all jobs together may have.
  *
  * The table in limits.c has one row for each resource: its name, its unit, its defaults. A limit is named after
- * its scope and its resource (`job-buffers`), and set by `salusd --limit job-buffers=N` or by a line of the
- * configuration file. 0 means: no limit.
+ * its scope and its resource (`job-buffers`). `salusd --limit job-buffers=N` or a line of the configuration file
+ * sets it. 0 means: no limit. ledger.h counts the use.
  *
- * An account counts what one session, or one connection before its hello, has. Each belongs to a user, found by
- * uid; users belong to the ledger of the server, which also counts for all. Invariant, for every resource:
- *
- *     used by a user = sum over the accounts of that user;    used by all = sum over the users
- *
- * Taking charges account, user and daemon, or none of them. Nothing is allocated but when a user's first account
- * is opened.
- *
- * Owns: the users. Threads: any, with or without server->lock: the ledger has a lock of its own, under which
- * nothing else is locked or called.
+ * Threads: set by the main thread, before there are others.
  */
 #ifndef SAL_SERVICE_LIMITS_H
 #define SAL_SERVICE_LIMITS_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
-#include <sys/types.h>
 
 struct sal_err;
-struct svc_session;
 
 enum svc_resource {
 	SVC_SESSIONS,
@@ -37,12 +24,12 @@ enum svc_resource {
 	SVC_BUFFERS,
 	SVC_PROGRAMS,
 	SVC_QUEUED_ITERATIONS, /* submitted, not started */
-	SVC_QUEUED_BYTES, /* of records and arguments that salusd keeps for them */
+	SVC_QUEUED_BYTES, /* salusd's memory for them */
 	SVC_ARENA_BYTES,
 	SVC_PAGED_BYTES,
 	SVC_COMPILES, /* programs that wait to be compiled or loaded */
 	SVC_COMPILE_BYTES, /* of their texts */
-	SVC_RECORDS_PER_S, /* see svc_limit_pace */
+	SVC_RECORDS_PER_S, /* a rate; see svc_limit_pace */
 	SVC_WEIGHT, /* compared, not counted; in thousandths, as in the hello */
 	SVC_RESOURCES
 };
@@ -64,8 +51,6 @@ enum svc_unit {
 /* Room for the name of a limit. */
 #define SVC_LIMIT_NAME 40
 
-/* --- the limits ---------------------------------------------------------------------------------------- */
-
 /* 0: no limit. */
 struct svc_limits {
 	uint64_t most[SVC_SCOPES][SVC_RESOURCES];
@@ -82,6 +67,7 @@ int svc_limits_set(struct svc_limits *l, const char *name, const char *value, st
 int svc_limits_set_pair(struct svc_limits *l, const char *pair, struct sal_err *err);
 
 /* What is known of a resource. */
+const char *svc_limit_noun(enum svc_resource what);
 const char *svc_limit_help(enum svc_resource what);
 enum svc_unit svc_limit_unit(enum svc_resource what);
 /* Is there a limit in that scope at all? */
@@ -89,86 +75,7 @@ bool svc_limit_applies(enum svc_scope scope, enum svc_resource what);
 /* "job-buffers". Returns buf. */
 const char *svc_limit_name(enum svc_scope scope, enum svc_resource what, char *buf, size_t size);
 
-/* --- who has what --------------------------------------------------------------------------------------- */
-
-/* A rate is kept by a bucket that fills as time passes. A new one is { 0 }, and full. */
-struct svc_bucket {
-	uint64_t filled_ns; /* when it was last filled */
-	uint64_t left;
-	uint64_t second_ns; /* when the second began in which `taken` counts */
-	uint64_t taken, taken_before; /* in this second, and in the one before */
-};
-
-struct svc_user {
-	LIST_ENTRY(svc_user) link; /* in ledger->users */
-	uid_t uid;
-	uint32_t refs; /* accounts */
-	uint64_t used[SVC_RESOURCES];
-	struct svc_bucket records;
-};
-
-struct svc_ledger {
-	pthread_mutex_t lock; /* guards everything below, and all accounts */
-	struct svc_limits limits;
-	uint64_t used[SVC_RESOURCES];
-	LIST_HEAD(, svc_user) users; /* owned */
-};
-
-struct svc_account {
-	struct svc_ledger *ledger; /* borrowed; NULL: not open */
-	struct svc_user *user; /* owned reference */
-	uint64_t used[SVC_RESOURCES];
-	struct svc_bucket records;
-};
-
-void svc_ledger_init(struct svc_ledger *ledger, const struct svc_limits *limits);
-/* All accounts must be closed. */
-void svc_ledger_fini(struct svc_ledger *ledger);
-
-/* -SAL_RESOURCE_EXHAUSTED: no memory. */
-int svc_account_open(struct svc_account *a, struct svc_ledger *ledger, uid_t uid,
-		     struct sal_err *err);
-/* Everything must have been given back. Does nothing to an account that is not open. */
-void svc_account_close(struct svc_account *a);
-
-/*
- * Take so much more, or -SAL_RESOURCE_EXHAUSTED and a sentence with the numbers, whose limit it is, and the
- * option's name. Nothing is taken then.
- */
-int svc_account_take(struct svc_account *a, enum svc_resource what, uint64_t amount,
-		     struct sal_err *err);
-void svc_account_give(struct svc_account *a, enum svc_resource what, uint64_t amount);
-
-/* --- sessions -------------------------------------------------------------------------------------------- */
-
-/* The account of the session. */
-int svc_limit_take(struct svc_session *s, enum svc_resource what, uint64_t amount,
-		   struct sal_err *err);
-void svc_limit_give(struct svc_session *s, enum svc_resource what, uint64_t amount);
-
-/*
- * How many of `wanted` records may be read from the session now. They count as read. If not all: *out_wait_ns is
- * how long to wait before more may be.
- */
-uint64_t svc_limit_pace(struct svc_session *s, uint64_t now_ns, uint64_t wanted,
-			uint64_t *out_wait_ns);
-
 /* May it have that weight, in thousandths? -SAL_INVALID_ARGUMENT and a sentence if not. */
 int svc_limit_check_weight(const struct svc_limits *l, uint64_t weight_milli, struct sal_err *err);
-
-/* --- for people ------------------------------------------------------------------------------------------ */
-
-/* The use of one resource. */
-struct svc_usage {
-	uint64_t all; /* by everybody */
-	uint64_t user; /* by the user that has most */
-	uid_t uid; /* whose that is */
-};
-
-/* For a rate: what was read in the last whole second. */
-void svc_ledger_usage(struct svc_ledger *ledger, enum svc_resource what, uint64_t now_ns,
-		      struct svc_usage *out);
-/* The same for all resources of one account; all 0 if it is not open. */
-void svc_account_usage(struct svc_account *a, uint64_t now_ns, uint64_t out_used[SVC_RESOURCES]);
 
 #endif

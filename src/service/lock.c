@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/lock.h"
 
-#include "service/service.h"
+#include "service/server.h"
 
 /* An address that no other thread has. */
 static const void *this_thread(void)

@@ -4,7 +4,7 @@
  *
  * The rule. While the lock is held there is no vendor call, no call that can block, no write to the log's file, and
  * no loop whose length a client chooses. So the lock is held for microseconds. Every vendor call goes through
- * svc_vendor() (service.h), which asserts in every build that the caller does not hold the lock.
+ * svc_vendor() (server.h), which asserts in every build that the caller does not hold the lock.
  *
  * The lock is fair. Two mutexes make it so: a thread queues at the door and then enters the room. A thread that leaves
  * and comes back at once finds the door shut by the thread that waits, and goes second.

@@ -14,7 +14,7 @@
 #include "base/guard.h"
 #include "base/log/log.h"
 #include "service/options.h"
-#include "service/service.h"
+#include "service/server.h"
 
 #define FILES_WANTED 65536u
 

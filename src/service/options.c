@@ -12,6 +12,10 @@
 #include "base/machine.h"
 #include "base/nearest.h"
 #include "base/units.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/limits.h"
+#include "service/trace.h"
 
 /* Each takes 128 bytes. */
 #define TRACE_LEAST 64u

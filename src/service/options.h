@@ -10,9 +10,14 @@
 #ifndef SAL_SERVICE_OPTIONS_H
 #define SAL_SERVICE_OPTIONS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "link/paths.h"
-#include "service/service.h"
+#include "service/limits.h"
+
+struct sal_policy;
 
 /* Exit codes, after sysexits(3). */
 enum svc_exit {
@@ -20,6 +25,21 @@ enum svc_exit {
 	SVC_EXIT_TRY_LATER = 75,
 	SVC_EXIT_PERMISSION = 77,
 	SVC_EXIT_CONFIG = 78
+};
+
+struct svc_options {
+	const char *socket_path;
+	const char *plugin_path; /* or "fake" */
+	const char *helper_path;
+	const char *cache_dir; /* NULL: none */
+	const char *log_path; /* NULL: stderr */
+	uint64_t memory_bytes, cache_bytes, log_bytes, idle_exit_ns;
+	uint64_t compile_time_ns, compile_memory_bytes; /* of one program; of one helper */
+	uint64_t iteration_limit_ns; /* a session whose iteration takes longer is ended; 0: none */
+	uint32_t lanes, trace_records;
+	bool no_profiles; /* jobs are not remembered */
+	struct svc_limits limits;
+	const struct sal_policy *policy;
 };
 
 #define SVC_SETTINGS_MAX 32

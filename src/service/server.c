@@ -2,13 +2,30 @@
 /*
  * server - start and stop, in the main thread.
  */
-#include "service/service.h"
+#include "service/server.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "compile/pool/pool.h"
+#include "core/engine.h"
+#include "service/client/connections.h"
+#include "service/client/listen.h"
+#include "service/client/news.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/lane.h"
+#include "service/options.h"
+#include "service/profile/recall.h"
+#include "service/run/carrier.h"
+#include "service/run/dispatch.h"
+#include "service/run/tasks.h"
+#include "service/run/watch.h"
+#include "service/run/worker.h"
+#include "service/trace.h"
 #include "wire/facts.h"
 
 #define HELPERS 2
@@ -20,6 +37,14 @@
 /* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
 #define GRAINS 16384
 #define GRAIN_MOST (UINT64_C(1) << 20)
+
+uint64_t svc_now_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static void on_signal(uv_signal_t *signal, int number)
 {

@@ -3,6 +3,7 @@
 #include "fuzz/fuzz.h"
 #include "fuzz/server.h"
 #include "service/admin/admin.h"
+#include "service/admin/answer_line.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "fuzz/server.h"
+#include "link/ring.h"
 #include "link/socket.h"
 
 #define PATIENCE_MS 20000

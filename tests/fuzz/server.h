@@ -6,7 +6,7 @@
 #ifndef SAL_TESTS_FUZZ_SERVER_H
 #define SAL_TESTS_FUZZ_SERVER_H
 
-#include "service/service.h"
+#include "service/server.h"
 
 /* is_running: with a thread that serves; else the caller is the server's main thread. */
 struct svc_server *fuzz_server(bool is_running);

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/admin/answer_line.h"
+#include "service/client/session.h"
+#include "service/server.h"
+
 /* --- words ----------------------------------------------------------------------------------------------- */
 
 json_t *svc_json_text(const char *text)

@@ -13,11 +13,19 @@
 #ifndef SAL_SERVICE_ADMIN_H
 #define SAL_SERVICE_ADMIN_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include <jansson.h>
 
+#include "base/err.h"
 #include "base/words.h"
-#include "service/admin/answer_line.h"
-#include "service/service.h"
+
+struct sal_session;
+struct svc_answer_line;
+struct svc_server;
+struct svc_session;
 
 /* Who asks. */
 struct svc_asker {

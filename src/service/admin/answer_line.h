@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Answers with a descriptor that may lie unread: nobody can take back what is in a socket. */
+#define SVC_ANSWER_FDS_MAX 4u
+
 struct svc_answer_line {
 	uint32_t refs;
 	int fd; /* owned: goes along; -1: none */

@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/engine.h"
 #include "core/lane.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/server.h"
 
 /* The job that has most of each resource. */
 struct most {

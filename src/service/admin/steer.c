@@ -9,6 +9,13 @@
 #include <string.h>
 
 #include "base/log/log.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/memory/memory.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 #define WEIGHT_MOST 1e6
 #define SECONDS_MOST 9e9

@@ -12,7 +12,11 @@
 
 #include "link/socket.h"
 #include "service/admin/admin.h"
+#include "service/admin/answer_line.h"
 #include "service/admin/walk.h"
+#include "service/client/session.h"
+#include "service/server.h"
+#include "service/trace.h"
 
 #define FRESH_NS UINT64_C(1000000000)
 
@@ -115,7 +119,7 @@ json_t *svc_answer_trace(struct svc_question *q)
 	if (!q->has_fd_room) {
 		(void)sal_err_set(&q->err, SAL_RESOURCE_EXHAUSTED,
 				  "%u traces were sent and are not read yet: try again in a second",
-				  SVC_TAKING_FDS_MAX);
+				  SVC_ANSWER_FDS_MAX);
 		return NULL;
 	}
 	s = find_snapshot(q->server, &q->err);

@@ -11,8 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compile/pool/pool.h"
+#include "core/engine.h"
 #include "core/lane.h"
 #include "service/admin/walk.h"
+#include "service/client/session.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
 
 /* What there is to say about a session. */
 struct session_view {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/admin/walk.h"
 
+#include "service/client/session.h"
+#include "service/server.h"
+
 /* The session after the last one. Ids only grow, and sessions are listed in their order. */
 static struct svc_session *find_next(const struct svc_walk *walk)
 {

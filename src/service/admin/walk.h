@@ -10,7 +10,10 @@
 #ifndef SAL_SERVICE_WALK_H
 #define SAL_SERVICE_WALK_H
 
-#include "service/service.h"
+#include <stdbool.h>
+
+struct svc_server;
+struct svc_session;
 
 #define SVC_WALK_SESSIONS 64u
 

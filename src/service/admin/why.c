@@ -11,6 +11,11 @@
 
 #include "base/units.h"
 #include "core/lane.h"
+#include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
 
 static uint32_t count_queued(const struct sal_session *core)
 {

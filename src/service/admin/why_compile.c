@@ -7,6 +7,11 @@
 #include <inttypes.h>
 
 #include "base/units.h"
+#include "compile/pool/pool.h"
+#include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/run/tasks.h"
+#include "service/server.h"
 
 /* The first of the session's programs that the pool has; NULL: they are on their way there. */
 static const struct svc_task *first_pending(const struct svc_session *s)

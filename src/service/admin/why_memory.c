@@ -8,6 +8,10 @@
 #include <stdlib.h>
 
 #include "base/units.h"
+#include "core/engine.h"
+#include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/server.h"
 
 static uint64_t larger(uint64_t a, uint64_t b)
 {

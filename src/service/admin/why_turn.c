@@ -11,7 +11,12 @@
 #include <math.h>
 
 #include "base/units.h"
+#include "core/engine.h"
 #include "core/lane.h"
+#include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
 
 static const char *name_of(const struct sal_session *core)
 {

@@ -16,7 +16,13 @@
 #include <unistd.h>
 
 #include "service/admin/answer_line.h"
-#include "service/service.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/run/closing.h"
+#include "service/run/tasks.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+#include "service/trace.h"
 
 #define LINE_MAX_BYTES 65536u
 #define HELLO_MAX_BYTES 4096u

@@ -30,16 +30,14 @@
 #include <uv.h>
 
 #include "base/log/log.h"
-#include "service/limits.h"
+#include "service/ledger.h"
 
 struct svc_answer_line;
 struct svc_server;
 struct svc_session;
 
 /* Bytes of answers that nobody has taken yet. Beyond, the oldest answer is dropped. */
-#define SVC_TAKING_MAX_BYTES ((size_t)64 << 20)
-/* Answers with a descriptor that may lie unread. What is in a socket cannot be taken back. */
-#define SVC_TAKING_FDS_MAX 4u
+#define SVC_UNSENT_MAX_BYTES ((size_t)64 << 20)
 
 enum svc_client_state {
 	SVC_SILENT, /* not enough has come */
@@ -80,6 +78,11 @@ struct svc_connections {
 	bool is_open;
 	struct sal_log_budget refusals;
 };
+
+/* The socket is there: accept connections. */
+void svc_connections_open(struct svc_server *server);
+/* Close them all. */
+void svc_connections_close(struct svc_server *server);
 
 void svc_client_move(struct svc_client *c, enum svc_client_state state);
 /* One more of that resource for c: the oldest of that state give way. False: there is no room even so. */

@@ -4,6 +4,8 @@
  *
  * What we send fits into a socket whose owner reads. One who does not loses the connection.
  */
+#include "service/client/connections.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +14,9 @@
 
 #include "base/log/log.h"
 #include "link/socket.h"
-#include "service/service.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/server.h"
 
 static void close_fds(int *fds, size_t count)
 {

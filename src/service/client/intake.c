@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * intake - what each record of a client means.
- *
- * The record is our own copy and its shape is valid; what it names is not checked yet. A client that names
- * what it may not (memory outside its arena, an id that is taken, sizes that do not add up) has broken the rules
- * and is disconnected. One that uses what does not exist gets an error, as from any plugin.
- */
 #include "service/client/intake.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "compile/pool/pool.h"
+#include "service/client/download.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/client/upload.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/buffer.h"
+#include "service/memory/memory.h"
+#include "service/memory/program.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/run/tasks.h"
 
 /* Others may have the lock after so many ids of one record. */
 #define IDS_AT_ONCE 512
@@ -286,7 +293,7 @@ static enum svc_taken post_task(struct svc_session *s, const struct svc_task *fi
 	task->session = svc_session_ref(s);
 	if (task->image)
 		(void)sal_image_ref(task->image);
-	svc_server_post(s->server, task);
+	svc_tasks_post(s->server, task);
 	return SVC_TAKEN;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/service.h"
+#include "service/client/outbox.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * session - one client: its rings, its arena, and everything it owns on the device.
- */
-#include "service/service.h"
+#include "service/client/session.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +9,19 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "core/engine.h"
 #include "link/socket.h"
+#include "service/client/outbox.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/freeing.h"
+#include "service/memory/memory.h"
+#include "service/profile/recall.h"
+#include "service/run/attend.h"
+#include "service/run/carrier.h"
+#include "service/run/dispatch.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 static void close_fd(int *fd)
 {
@@ -174,7 +183,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		if (s->core->refused)
 			rc = refuse(s, err);
 		else
-			rc = svc_worker_listen(server, s->bell, s->id, err);
+			rc = svc_attend_listen(server, s->bell, s->id, err);
 		if (rc < 0) {
 			sal_engine_close(server->engine, svc_now_ns(), s->core);
 			svc_decision_drop(server, &s->decision);

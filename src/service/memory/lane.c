@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/service.h"
+#include "service/memory/lane.h"
 
 #include "base/log/log.h"
+#include "service/server.h"
 
 int svc_lane_open(struct svc_server *server, uint32_t lane, struct sal_stream **out_stream,
 		  struct sal_err *err)

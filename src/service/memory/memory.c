@@ -1,25 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * memory - what a session holds on the device, and asking the engine for more.
- *
- * A session holds what its buffers take, wherever they are now, and what was promised to it: outputs of an
- * iteration that was granted and has not started, copies that wait for their source. The engine is told in
- * whole grains, and told of less only when it is more than a grain less, so that a loss that comes and goes
- * costs nothing. At any time:
- *
- *     charged + promised  <=  what the engine has tracked  <=  what the session may hold
- *
- * charged is what live buffers take, each at least SVC_BUFFER_LEAST. Buffers that are being freed still count: a request
- * that would fit without them waits until they are gone.
- *
- * The client sees its own numbers in memory that it shares with us. It could write there: nothing is read back.
- */
-#include "service/service.h"
+#include "service/memory/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "base/units.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/run/attend.h"
+#include "service/server.h"
 
 uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes)
 {

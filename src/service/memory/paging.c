@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * paging - errands that move a session's memory: out to the host, back in, and into the lane where it runs.
- *
- * While such an errand is under way the session does not run: the engine waits for the report of its paging, and an
- * iteration that is being fetched for counts as running. Only the thread that carries the session moves its buffers; others may
- * drop them meanwhile.
- */
-#include "service/service.h"
+#include "service/memory/paging.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,7 +7,15 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "core/engine.h"
 #include "core/lane.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/memory/buffer.h"
+#include "service/memory/lane.h"
+#include "service/memory/memory.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
 
 #define READ_NAP_US 50
 
@@ -161,7 +162,7 @@ static void out_call(struct svc_errand *errand)
 	while (atomic_load(&session_of(t)->reads) > 0)
 		(void)usleep(READ_NAP_US);
 	for (i = 0; i < t->count && t->code == 0; i++)
-		if (svc_buffer_is_there(t->list[i]))
+		if (svc_buffer_is_resident(t->list[i]))
 			t->code = save(t->list[i], true, &t->err);
 	if (t->code < 0)
 		take_back(t);
@@ -202,7 +203,7 @@ static void give_back(struct svc_transit *t)
 	size_t i;
 
 	for (i = 0; i < t->count; i++)
-		if (svc_buffer_is_there(t->list[i]))
+		if (svc_buffer_is_resident(t->list[i]))
 			(void)save(t->list[i], true, NULL);
 }
 
@@ -263,21 +264,13 @@ void svc_page_in(struct svc_session *s)
 	depart(s, &in);
 }
 
-int svc_fetch(struct svc_execution *x, struct sal_err *err)
+int svc_buffer_bring(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
 {
-	struct sal_stream *stream;
-	int rc = svc_lane_open(x->session->server, x->lane, &stream, err);
-	size_t i;
+	int rc = SAL_OK;
 
-	if (rc >= 0)
-		rc = svc_program_load(x->program, x->lane, err);
-	for (i = 0; i < x->arg_count && rc >= 0; i++) {
-		struct svc_buffer *b = x->args[i];
-
-		if (svc_buffer_is_there(b) && b->lane != x->lane)
-			rc = save(b, false, err);
-		if (rc >= 0 && b->saved)
-			rc = restore(b, x->lane, err);
-	}
+	if (svc_buffer_is_resident(b) && b->lane != lane)
+		rc = save(b, false, err);
+	if (rc >= 0 && b->saved)
+		rc = restore(b, lane, err);
 	return rc;
 }

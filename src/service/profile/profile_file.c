@@ -12,6 +12,8 @@
 #include <jansson.h>
 #include <sodium.h>
 
+#include "service/profile/profile.h"
+
 #define VERSION 1
 #define FILE_MOST_BYTES (16 << 20)
 #define KEY_DIGITS ((size_t)2 * SAL_PROGRAM_KEY_BYTES)

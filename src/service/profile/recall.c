@@ -6,8 +6,13 @@
 #include <string.h>
 
 #include "base/log/log.h"
+#include "compile/pool/pool.h"
+#include "core/engine.h"
 #include "link/paths.h"
-#include "service/service.h"
+#include "service/client/session.h"
+#include "service/profile/profile.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 /* A run that did less tells nothing about the next one. */
 #define LEAST_ITERATIONS 10

@@ -1,18 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * attend - which rings the worker looks at, and when.
- *
- *     asleep ---- its bell rings ----> attended ---- nothing came for a while ----> asleep
- *                                          |
- *                  too many rings or records: resting until a moment later
- *
- * An attended ring is looked at in each round. A client whose ring is asleep rings its bell with the next record. So the work
- * of a round depends on the sessions that do something, not on how many there are. A session that waits
- * for memory, or has too much queued, is not attended: whatever ends its wait calls svc_attend.
- *
- * Everything done for a client in a round is bounded: records, bytes, and one read of its bell. A client that rings
- * without sending, or sends faster than its limit, is left alone for a while.
- */
 #include "service/run/attend.h"
 
 #include <errno.h>
@@ -21,6 +7,11 @@
 #include <unistd.h>
 
 #include "link/socket.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 /* A client that rings for nothing is left alone for that long. */
 #define REST_NS UINT64_C(10000000)
@@ -73,7 +64,7 @@ void svc_attend(struct svc_session *s)
 	TAILQ_INSERT_TAIL(&w->attended, s, attention.link);
 	w->attended_count++;
 	sal_ring_awake(&s->submit);
-	w->look = true;
+	w->is_called = true;
 }
 
 void svc_unpark(struct svc_session *s)
@@ -207,7 +198,7 @@ void svc_attend_bells(struct svc_server *server, const struct epoll_event *rung,
 	}
 }
 
-int svc_worker_listen(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
+int svc_attend_listen(struct svc_server *server, int bell, uint64_t session_id, struct sal_err *err)
 {
 	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP,
 				     .data = { .u64 = session_id } };

@@ -10,7 +10,12 @@
 #include "base/log/log.h"
 #include "base/tidy.h"
 #include "core/lane.h"
-#include "service/service.h"
+#include "service/client/session.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/run/watch.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 /* Threads that wait for something to do; more of them end. */
 #define IDLE_MAX 4

@@ -1,14 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * closing - the end of a session.
- *
- *     open ---- kill ---> closing ---- nothing is under way ---> closed
- *
- * An iteration cannot be interrupted and a vendor call cannot be taken back. So a session whose client is gone, or that was
- * told to go, is closing until its last iteration has ended and its last errand is done. Until then it can be seen, and
- * the engine counts what it still holds. It is granted nothing more.
- */
-#include "service/service.h"
+#include "service/run/closing.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,6 +7,17 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "core/engine.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/memory/freeing.h"
+#include "service/memory/paging.h"
+#include "service/profile/recall.h"
+#include "service/run/attend.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
 
 /* References that are let go of in one go. */
 #define RELEASE_MAX 4096

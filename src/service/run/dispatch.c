@@ -5,7 +5,23 @@
 #include <string.h>
 
 #include "base/log/log.h"
-#include "service/service.h"
+#include "core/engine.h"
+#include "service/client/news.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/memory/buffer.h"
+#include "service/memory/memory.h"
+#include "service/memory/paging.h"
+#include "service/memory/program.h"
+#include "service/run/attend.h"
+#include "service/run/carrier.h"
+#include "service/run/closing.h"
+#include "service/run/gap.h"
+#include "service/run/rest.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+#include "service/trace.h"
 
 /* A thread of the vendor goes on with its lane that often before it leaves the rest to the worker. */
 #define ROUNDS_IN_DONE 4
@@ -209,7 +225,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 		struct svc_worker *w = &server->worker;
 
 		w->wake_ns = r->value;
-		w->look |= r->value > 0 && (w->until_ns == 0 || r->value < w->until_ns);
+		w->is_called |= r->value > 0 && (w->until_ns == 0 || r->value < w->until_ns);
 	} else if (r->what == SAL_EJECT) {
 		sal_log_error("policy", "ejected: %s; fifo has taken over",
 			      sal_reason_name(r->reason));
@@ -240,7 +256,7 @@ static void start(struct svc_execution *x) SVC_LOCKED
 	leave_queue(x);
 	x->start_ns = svc_now_ns();
 	if (server->running++ == 0)
-		svc_pause_end(&server->worker.pause, x->start_ns);
+		svc_gap_end(&server->worker.gap, x->start_ns);
 	svc_launch_init(x);
 	svc_errand_post(x->session, &x->errand);
 }
@@ -363,7 +379,7 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
 
 	if (--server->running == 0)
-		svc_pause_begin(&server->worker.pause, x->end_ns);
+		svc_gap_begin(&server->worker.gap, x->end_ns);
 	server->lanes[x->lane].iterations++;
 	server->lanes[x->lane].busy_ns += used_ns;
 	if (x->code == 0)
@@ -445,7 +461,7 @@ void svc_dispatch_report(struct svc_execution *x)
 		while (svc_carry_lane(server, lane) && ++rounds < ROUNDS_IN_DONE);
 		(void)svc_dispatch(server);
 		svc_dispatch_show(server);
-		wake = svc_worker_foresee(server) || svc_worker_has_work(server);
+		wake = svc_rest_foresee(server) || svc_worker_has_work(server);
 		svc_unlock(server);
 	}
 	if (wake)

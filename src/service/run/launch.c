@@ -6,10 +6,19 @@
  * that they are computed. A vendor that computes inside the call reports before the call returns. Whoever
  * does the second half puts the execution among those that ended.
  */
-#include "service/service.h"
+#include "service/run/dispatch.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "service/client/session.h"
+#include "service/memory/buffer.h"
+#include "service/memory/lane.h"
+#include "service/memory/memory.h"
+#include "service/memory/paging.h"
+#include "service/memory/program.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
 
 /* A call that takes longer computes the program itself. Later runs go to a carrier. */
 #define SLOW_CALL_NS UINT64_C(1000000)
@@ -127,6 +136,20 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	return rc;
 }
 
+/* Bring everything the iteration uses to the lane where it will run. */
+static int fetch(struct svc_execution *x, struct sal_err *err)
+{
+	struct sal_stream *stream;
+	int rc = svc_lane_open(x->session->server, x->lane, &stream, err);
+	size_t i;
+
+	if (rc >= 0)
+		rc = svc_program_load(x->program, x->lane, err);
+	for (i = 0; i < x->arg_count && rc >= 0; i++)
+		rc = svc_buffer_bring(x->args[i], x->lane, err);
+	return rc;
+}
+
 static void call(struct svc_errand *errand)
 {
 	struct svc_execution *x = execution_of(errand);
@@ -134,7 +157,7 @@ static void call(struct svc_errand *errand)
 	int rc = SAL_OK;
 
 	if (atomic_load_explicit(&x->state, memory_order_relaxed) == SVC_FETCHING) {
-		rc = svc_fetch(x, &err);
+		rc = fetch(x, &err);
 		if (rc >= 0)
 			svc_execution_move(x, SVC_RUNNING);
 	}

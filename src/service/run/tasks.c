@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * tasks - what the compile pool does for a session: compile a program, open a sealed one, hand out parts of one.
- *
- *     posted by the worker -> [prepare: every byte of it is read] -> main thread: finish -> [the pool compiles] -> reply
- *
- * The pool lives on the main thread. To prepare a long task takes a while, so a thread of libuv's does that.
- */
-#include "service/service.h"
+#include "service/run/tasks.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "compile/pool/pool.h"
+#include "service/client/news.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/program.h"
+#include "service/profile/recall.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 /* To read so many bytes takes about as long as to ask another thread to do it. */
 #define LONG_BYTES (UINT64_C(256) << 10)
@@ -30,7 +34,7 @@ static void task_free(struct svc_task *task)
 	free(task);
 }
 
-void svc_server_post(struct svc_server *server, struct svc_task *take_task)
+void svc_tasks_post(struct svc_server *server, struct svc_task *take_task)
 {
 	TAILQ_INSERT_TAIL(&server->tasks, take_task, link);
 	svc_news_watch(server);

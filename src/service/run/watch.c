@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * watch - the worker makes brief calls itself; the watchman replaces a worker whose call does not return.
- *
- * The worker notes when a call begins, and sets a timer if none runs. The watchman waits for that timer. If the same
- * call is still running, its thread loses the role: another thread becomes the worker, and the first one goes
- * on as the carrier of its session. A busy worker costs the watchman one look in TOO_LONG_NS, a sleeping one nothing.
- */
-#include "service/service.h"
+#include "service/run/watch.h"
 
 #include <signal.h>
 #include <string.h>
@@ -14,6 +7,8 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
 
 #define TOO_LONG_NS UINT64_C(1500000)
 #define AGAIN_NS UINT64_C(10000000)

@@ -4,6 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "compile/pool/pool.h"
+#include "core/engine.h"
+#include "service/admin/admin.h"
+#include "service/admin/answer_line.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/run/attend.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+
 uint64_t bed_now_ns;
 unsigned bed_wakes;
 struct sal_compile_wait bed_wait;

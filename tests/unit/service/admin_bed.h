@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/server.h"
 
 #define MS UINT64_C(1000000)
 #define GIB (UINT64_C(1) << 30)

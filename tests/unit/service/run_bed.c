@@ -11,9 +11,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compile/pool/pool.h"
 #include "compile/store/image.h"
+#include "core/engine.h"
 #include "device/compiler.h"
 #include "link/socket.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/program.h"
+#include "service/options.h"
+#include "service/run/closing.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+#include "service/trace.h"
 #include "wire/facts.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)

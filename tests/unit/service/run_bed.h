@@ -17,7 +17,8 @@
 #include <cmocka.h>
 
 #include "device/fake/impl.h"
-#include "service/service.h"
+#include "service/client/session.h"
+#include "service/server.h"
 
 struct run_config {
 	const char *plugin; /* NULL: "fake" */

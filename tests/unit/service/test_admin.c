@@ -2,7 +2,11 @@
 /* What is shown is what the engine holds, and what is set is what it does. */
 #include "unit/service/admin_bed.h"
 
+#include "core/engine.h"
 #include "core/lane.h"
+#include "service/admin/admin.h"
+#include "service/client/session.h"
+#include "service/server.h"
 
 /* --- which job -------------------------------------------------------------------------------------------------- */
 

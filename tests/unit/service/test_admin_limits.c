@@ -3,6 +3,10 @@
 #include "unit/service/admin_bed.h"
 
 #include "base/err.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/server.h"
 
 /* The row of that name in the answer to a fresh question. */
 static const json_t *row(struct bed *b, const char *name)

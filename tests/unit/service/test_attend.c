@@ -4,6 +4,11 @@
 
 #include <unistd.h>
 
+#include "service/client/session.h"
+#include "service/run/attend.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
+
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 
 static struct run_bed bed;

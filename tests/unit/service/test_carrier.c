@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/run/carrier.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 
 static struct run_bed bed;

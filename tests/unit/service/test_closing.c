@@ -6,6 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine.h"
+#include "service/client/intake.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
 #include "support/threads.h"
 
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
@@ -194,7 +202,7 @@ static void thousands_of_buffers_are_freed(void **state)
 	for (i = 1; i <= 3000; i++)
 		client_upload(&a, i, 64, 1);
 	BED_WAIT(&bed, a.session->live_bytes == UINT64_C(3000) * 64);
-	BED_ASSERT(&bed, a.session->charged_bytes == UINT64_C(3000) * SVC_BUFFER_LEAST);
+	BED_ASSERT(&bed, a.session->charged_bytes == UINT64_C(3000) * SVC_BUFFER_MIN_BYTES);
 	client_close(&a);
 	bed_close(&bed);
 }

@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/memory/program.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
+
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 #define ADD "fake 1\noutput u8 64 = add 0 1\n"
 #define SLOW_FILL "fake 1\noutput u8 64 = fill 7\ntime 50000000\n"
@@ -100,7 +106,7 @@ static void run_chain(const char *plugin)
 	client_expect(&a, 109, 64, 101);
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->freeing_bytes == 0 &&
 			       a.session->live_bytes == UINT64_C(3) * 64 &&
-			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_LEAST);
+			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_MIN_BYTES);
 	BED_WAIT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
 			       TAILQ_EMPTY(&a.session->executions));
 	bed_check(&bed);
@@ -293,7 +299,7 @@ static void many_arguments_are_donated(void **state)
 		assert_int_equal(client_answer(&a, client_await(&a, args[i])),
 				 SAL_INVALID_ARGUMENT);
 	}
-	BED_WAIT(&bed, a.session->charged_bytes == UINT64_C(1) * MANY * SVC_BUFFER_LEAST);
+	BED_WAIT(&bed, a.session->charged_bytes == UINT64_C(1) * MANY * SVC_BUFFER_MIN_BYTES);
 	close_one();
 }
 

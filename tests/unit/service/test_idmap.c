@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* idmap: against a plain array, at any size, with ids that collide; and emptying a large one. */
-#include "service/client/idmap.h"
+#include "service/idmap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "service/client/intake.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
+#include "service/memory/buffer.h"
+#include "service/memory/memory.h"
+#include "service/run/dispatch.h"
+#include "service/run/tasks.h"
+#include "service/run/worker.h"
+#include "service/server.h"
+
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 #define ADD "fake 1\noutput u8 64 = add 0 1\n"
 
@@ -86,7 +96,7 @@ static void sizes_must_add_up(void **state)
 	client_delete(&a, 500);
 	BED_WAIT(&bed, a.session->buffers.count == 0);
 	expect_upload(0, 5, 0, SVC_TAKEN); /* an empty array is an array */
-	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_LEAST);
+	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_MIN_BYTES);
 	close_one();
 }
 
@@ -185,7 +195,7 @@ static void what_is_not_there_is_said_so(void **state)
 	client_delete(&a, 78);
 	client_expect(&a, 1, 64, 1);
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->queued_bytes == 0 &&
-			       a.session->charged_bytes == SVC_BUFFER_LEAST);
+			       a.session->charged_bytes == SVC_BUFFER_MIN_BYTES);
 	assert_int_equal(used(SVC_QUEUED_ITERATIONS), 0);
 	close_one();
 }

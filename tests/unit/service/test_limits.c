@@ -13,7 +13,8 @@
 #include <cmocka.h>
 
 #include "base/err.h"
-#include "service/service.h"
+#include "service/client/session.h"
+#include "service/ledger.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)

@@ -6,6 +6,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "service/client/session.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
 #include "support/threads.h"
 
 /* A server that has a lock and nothing else. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* outbox: order, backlog and its bound, from one thread and from several. */
-#include "service/service.h"
+#include "service/server.h"
 
 #include <poll.h>
 #include <setjmp.h>
@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "link/socket.h"
+#include "service/client/outbox.h"
 
 /* An outbox and the client at its other end. */
 struct post {

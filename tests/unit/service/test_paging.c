@@ -7,6 +7,12 @@
 
 #include <stdio.h>
 
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/memory/memory.h"
+#include "service/memory/program.h"
+#include "service/server.h"
+
 #define BYTES 3000000u
 #define ADD "fake 1\noutput u8 3000000 = add 0 0\n"
 #define STEP "fake 1\noutput u8 3000000 = add 0 0\ndonate 0 0\n"
@@ -85,7 +91,7 @@ static void one_that_is_out_comes_back_for_what_it_had(void **state)
 	client_upload(&b, 1, LARGE, 5);
 	assert_int_equal(client_answer(&b, client_await(&b, 1)), 0);
 	BED_WAIT(&bed, a.session->core->place == SAL_OUTSIDE);
-	BED_ASSERT(&bed, svc_memory_round(&bed.server, LARGE + SVC_BUFFER_LEAST) ==
+	BED_ASSERT(&bed, svc_memory_round(&bed.server, LARGE + SVC_BUFFER_MIN_BYTES) ==
 				 a.session->core->tracked_bytes);
 	client_upload(&a, 2, 8, 4);
 	client_expect(&a, 2, 8, 4);
@@ -154,8 +160,8 @@ static void a_page_out_that_fails_halfway_is_taken_back(void **state)
 	assert_int_equal(client_answer(&a, client_await(&a, 2)), 0);
 	client_upload(&b, 1, BYTES, 5);
 	BED_WAIT(&bed, a.session->core->out_failures == 1);
-	BED_WAIT(&bed, svc_buffer_is_there(svc_idmap_find(&a.session->buffers, 1)) &&
-			       svc_buffer_is_there(svc_idmap_find(&a.session->buffers, 2)));
+	BED_WAIT(&bed, svc_buffer_is_resident(svc_idmap_find(&a.session->buffers, 1)) &&
+			       svc_buffer_is_resident(svc_idmap_find(&a.session->buffers, 2)));
 	run = client_execute(&a, 2, 10, 1, args, 1);
 	assert_int_equal(client_answer(&a, run), 0);
 	client_expect(&a, 10, 64, 6);

@@ -10,7 +10,11 @@
 
 #include <cmocka.h>
 
-#include "service/service.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/profile/profile.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 #define SECOND UINT64_C(1000000000)
 #define CAPACITY 1000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace: the ring keeps the last entries in order, and a copy of it is whole. */
-#include "service/admin/trace.h"
+#include "service/trace.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "core/engine.h"
 
 #define ROOM UINT64_C(8)
 

@@ -2,6 +2,12 @@
 /* Why a job waits: said in words and numbers, and not said where it cannot be known. */
 #include "unit/service/admin_bed.h"
 
+#include "compile/pool/pool.h"
+#include "core/engine.h"
+#include "service/client/session.h"
+#include "service/run/tasks.h"
+#include "service/server.h"
+
 static int estimate_us(const json_t *answer)
 {
 	return (int)(bed_number(answer, "estimate_s") * 1e6 + 0.5);

@@ -2,6 +2,9 @@
 /* The worker's role: a brief call that does not return costs it, and another thread goes on. */
 #include "unit/service/run_bed.h"
 
+#include "service/run/watch.h"
+#include "service/server.h"
+
 #define FILL "fake 1\noutput u8 64 = fill 7\n"
 
 static struct run_bed bed;

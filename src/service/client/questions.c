@@ -5,6 +5,8 @@
  * Lines that come in one round of the loop are answered together at its end: all who ask for `ps` share one
  * answer, built after each of them had asked.
  */
+#include "service/client/connections.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,7 +17,8 @@
 
 #include "link/socket.h"
 #include "service/admin/admin.h"
-#include "service/service.h"
+#include "service/admin/answer_line.h"
+#include "service/server.h"
 
 /* Who does not take its answer in that time has none. */
 #define TAKE_NS UINT64_C(10000000000)
@@ -95,7 +98,7 @@ static struct svc_client *oldest_with_fd(struct svc_connections *all)
 /* Whether one more descriptor may lie in a socket; one that has lain there for a while gives way. */
 static bool has_fd_room(struct svc_connections *all)
 {
-	return all->unread_fds < SVC_TAKING_FDS_MAX ||
+	return all->unread_fds < SVC_ANSWER_FDS_MAX ||
 	       svc_now_ns() - oldest_with_fd(all)->since_ns > FRESH_NS;
 }
 
@@ -105,9 +108,9 @@ static void drop_oldest(struct svc_connections *all, const struct svc_client *la
 	struct svc_client_list *taking = &all->lists[SVC_TAKING];
 	struct svc_client *c;
 
-	while (all->unsent_bytes > SVC_TAKING_MAX_BYTES && (c = TAILQ_FIRST(&taking->all)) != last)
+	while (all->unsent_bytes > SVC_UNSENT_MAX_BYTES && (c = TAILQ_FIRST(&taking->all)) != last)
 		svc_client_close(c);
-	while (all->unread_fds > SVC_TAKING_FDS_MAX && (c = oldest_with_fd(all)) != last)
+	while (all->unread_fds > SVC_ANSWER_FDS_MAX && (c = oldest_with_fd(all)) != last)
 		svc_client_close(c);
 }
 

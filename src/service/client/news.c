@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/admin/news.h"
+#include "service/client/news.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -7,9 +7,14 @@
 
 #include "base/log/log.h"
 #include "base/units.h"
-#include "service/service.h"
 #include "service/admin/walk.h"
 #include "service/admin/why.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/run/closing.h"
+#include "service/run/dispatch.h"
+#include "service/run/worker.h"
+#include "service/server.h"
 
 #define LOOK_MS 1000
 /* In a round: finding out why takes time, and the lock is held. Others are told in the next one. */

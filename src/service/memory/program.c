@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/service.h"
+#include "service/memory/program.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "compile/pool/pool.h"
 #include "core/lane.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/memory/freeing.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
 #include "wire/facts.h"
 
 void svc_program_forget(struct svc_shared_program *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/client/idmap.h"
+#include "service/idmap.h"
 
 #include <stdlib.h>
 #include <string.h>

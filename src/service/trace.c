@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/admin/trace.h"
+#include "service/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,6 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "core/engine.h"
 
 /* A copy lives so long after somebody was given it: time enough to copy it again. */
 #define SNAPSHOT_NS UINT64_C(10000000000)

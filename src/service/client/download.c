@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/client/download.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/client/intake.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/run/attend.h"
+#include "service/run/carrier.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
+
+/* Downloads up to this wait for the iteration's end, and are then copied by whoever carries the session: that is
+ * sooner than a thread of the vendor's would. */
+#define SMALL_DOWNLOAD 65536
+/* So many downloads of a session are left to the vendor at once; more wait for their iteration's end. */
+#define READS_MAX 64
+
+struct download {
+	struct svc_waiter waiter;
+	struct svc_errand errand;
+	_Atomic int refs; /* the errand's, and the answer's */
+	struct svc_session *session; /* owned reference */
+	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
+	uint64_t request, size;
+	void *into; /* in the arena; NULL: in the record */
+	void *bytes; /* owned; then here */
+};
+
+static struct download *download_of(struct svc_errand *errand)
+{
+	return (struct download *)((char *)errand - offsetof(struct download, errand));
+}
+
+static void download_unref(struct download *d)
+{
+	if (atomic_fetch_sub(&d->refs, 1) > 1)
+		return;
+	svc_session_unref(d->session);
+	free(d->bytes);
+	free(d);
+}
+
+static void download_answer(struct download *d, int code, const char *text)
+{
+	if (code)
+		svc_outbox_done(&d->session->outbox, d->request, code, text,
+				strnlen(text, SAL_INLINE_MAX));
+	else
+		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
+				d->into ? 0 : (size_t)d->size);
+	download_unref(d);
+}
+
+static void download_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct download *d = download_of(errand);
+
+	svc_waiting_end(d->session);
+	svc_buffer_unref(d->buffer);
+	download_unref(d);
+}
+
+static void on_downloaded(void *ctx, int code, const char *message)
+{
+	struct download *d = ctx;
+
+	(void)atomic_fetch_sub(&d->session->reads, 1);
+	download_answer(d, code, message ? message : "");
+}
+
+/* Of a buffer that failed, there is only the reason. */
+static bool download_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct download *d = download_of(errand);
+	const struct svc_buffer *b = d->buffer;
+
+	if (b->device || b->saved)
+		return true;
+	download_answer(d, b->code ? b->code : SAL_INTERNAL, b->text ? b->text : "");
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the answer dropped its own reference, not this one */
+	download_settle(errand);
+	return false;
+}
+
+static int read_saved(struct download *d, struct sal_err *err)
+{
+	struct sal_text saved = svc_vendor(d->session->server)->saved_bytes(d->buffer->saved);
+
+	if (saved.size != d->size)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "a buffer of another size");
+	if (d->size > 0)
+		memcpy(d->into ? d->into : d->bytes, saved.at, saved.size);
+	return SAL_OK;
+}
+
+static int read_device(struct download *d, struct sal_err *err)
+{
+	int rc;
+
+	(void)atomic_fetch_add(&d->session->reads, 1);
+	rc = svc_vendor(d->session->server)
+		     ->download(d->buffer->device, d->into ? d->into : d->bytes, (size_t)d->size,
+				on_downloaded, d, err);
+	if (rc < 0)
+		(void)atomic_fetch_sub(&d->session->reads, 1);
+	return rc;
+}
+
+static void download_call(struct svc_errand *errand)
+{
+	struct download *d = download_of(errand);
+	bool is_saved = d->buffer->saved != NULL;
+	struct sal_err err = { 0 };
+	int rc;
+
+	if (!d->into)
+		d->bytes = malloc((size_t)d->size + 1);
+	if (!d->into && !d->bytes)
+		rc = sal_err_set(&err, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
+	else
+		rc = is_saved ? read_saved(d, &err) : read_device(d, &err);
+	if (rc < 0)
+		download_answer(d, err.code, err.text);
+	else if (is_saved)
+		download_answer(d, 0, NULL);
+}
+
+/* The buffer has its device memory, or failed. */
+static void download_start(struct svc_waiter *w) SVC_LOCKED
+{
+	struct download *d = (struct download *)w;
+	struct svc_execution *producer = d->buffer->producer;
+
+	if (producer &&
+	    (d->size <= SMALL_DOWNLOAD || atomic_load(&d->session->reads) >= READS_MAX)) {
+		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
+		return;
+	}
+	svc_errand_post(d->session, &d->errand);
+}
+
+enum svc_taken svc_take_download(struct svc_session *s, const struct sal_msg_download *m)
+{
+	struct svc_buffer *b = svc_idmap_find(&s->buffers, m->id);
+	struct download *d;
+
+	if (m->into.size > 0 && !svc_session_place(s, &m->into))
+		return SVC_BROKEN;
+	if (!b) {
+		svc_not_found(s, m->request, "buffer", m->id);
+		return SVC_TAKEN;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return SVC_NO_MEMORY;
+	d->waiter.go = download_start;
+	d->errand = (struct svc_errand){ .begin = download_begin,
+					 .call = download_call,
+					 .settle = download_settle,
+					 .is_brief = m->size <= SVC_BRIEF_BYTES };
+	atomic_init(&d->refs, 2);
+	d->session = svc_session_ref(s);
+	d->buffer = svc_buffer_ref(b);
+	d->request = m->request;
+	d->size = m->size;
+	d->into = m->into.size > 0 ? svc_session_place(s, &m->into) : NULL;
+	svc_waiting_begin(s);
+	svc_buffer_wait(b, &d->waiter);
+	return SVC_TAKEN;
+}
+
+/* --- awaiting ----------------------------------------------------------------------------------------- */
+
+struct await {
+	struct svc_waiter waiter;
+	struct svc_errand errand;
+	_Atomic int refs; /* the errand's, and the answer's */
+	struct svc_session *session; /* owned reference */
+	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
+	uint64_t request;
+};
+
+static struct await *await_of(struct svc_errand *errand)
+{
+	return (struct await *)((char *)errand - offsetof(struct await, errand));
+}
+
+static void await_unref(struct await *a)
+{
+	if (atomic_fetch_sub(&a->refs, 1) > 1)
+		return;
+	svc_session_unref(a->session);
+	free(a);
+}
+
+static void await_answer(void *ctx, int code, const char *message)
+{
+	struct await *a = ctx;
+	const char *text = message ? message : "";
+
+	svc_outbox_done(&a->session->outbox, a->request, code, code ? text : NULL,
+			code ? strnlen(text, SAL_INLINE_MAX) : 0);
+	await_unref(a);
+}
+
+static void await_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct await *a = await_of(errand);
+
+	svc_waiting_end(a->session);
+	svc_buffer_unref(a->buffer);
+	await_unref(a);
+}
+
+static bool await_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	struct await *a = await_of(errand);
+	const struct svc_buffer *b = a->buffer;
+
+	if (svc_buffer_is_resident(b))
+		return true;
+	await_answer(a, b->saved ? 0 : b->code, b->text);
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the answer dropped its own reference, not this one */
+	await_settle(errand);
+	return false;
+}
+
+static void await_call(struct svc_errand *errand)
+{
+	struct await *a = await_of(errand);
+	struct sal_err err = { 0 };
+
+	if (svc_vendor(a->session->server)->when_ready(a->buffer->device, await_answer, a, &err) <
+	    0)
+		await_answer(a, err.code, err.text);
+}
+
+static void await_start(struct svc_waiter *w) SVC_LOCKED
+{
+	struct await *a = (struct await *)w;
+	struct svc_execution *producer = a->buffer->producer;
+
+	if (producer)
+		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
+	else
+		svc_errand_post(a->session, &a->errand);
+}
+
+enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await *m)
+{
+	struct svc_buffer *b = svc_idmap_find(&s->buffers, m->id);
+	struct await *a;
+
+	if (!b) {
+		svc_not_found(s, m->request, "buffer", m->id);
+		return SVC_TAKEN;
+	}
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return SVC_NO_MEMORY;
+	a->waiter.go = await_start;
+	a->errand = (struct svc_errand){
+		.begin = await_begin, .call = await_call, .settle = await_settle, .is_brief = true
+	};
+	atomic_init(&a->refs, 2);
+	a->session = svc_session_ref(s);
+	a->buffer = svc_buffer_ref(b);
+	a->request = m->request;
+	svc_waiting_begin(s);
+	svc_buffer_wait(b, &a->waiter);
+	return SVC_TAKEN;
+}

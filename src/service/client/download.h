@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * download - records that wait for arrays: downloads, and awaits, which ask only whether an array is computed.
+ *
+ * A record about a pending buffer waits for the buffer. The rest are errands of the session: the vendor sees them in the
+ * order of the records.
+ *
+ * Threads: the worker, under server->lock.
+ */
+#ifndef SAL_SERVICE_DOWNLOAD_H
+#define SAL_SERVICE_DOWNLOAD_H
+
+#include "service/client/intake.h"
+
+struct sal_msg_await;
+struct sal_msg_download;
+
+enum svc_taken svc_take_download(struct svc_session *s,
+				 const struct sal_msg_download *m) SVC_LOCKED;
+enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await *m) SVC_LOCKED;
+
+#endif

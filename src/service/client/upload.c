@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/client/upload.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/lane.h"
+#include "service/client/intake.h"
+#include "service/client/outbox.h"
+#include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
+#include "service/memory/memory.h"
+#include "service/run/attend.h"
+#include "service/run/carrier.h"
+#include "service/server.h"
+
+/* An array on its way to the device. Its bytes are in the arena, where the vendor uses them in place, or in `data`. */
+struct upload {
+	struct svc_errand errand;
+	struct svc_session
+		*session; /* owned reference, if `from` is in the arena: until it is released */
+	struct svc_buffer *buffer; /* owned reference, until it is settled */
+	struct sal_place_in_arena from; /* size 0: in data */
+	const void *at;
+	uint32_t lane;
+	struct sal_array array;
+	struct sal_buffer *device;
+	int code;
+	struct sal_err err;
+	_Atomic int refs; /* the errand; the vendor, while it uses the arena */
+	int64_t dims[SAL_RANK_MAX];
+	unsigned char data[];
+};
+
+static void upload_unref(struct upload *u)
+{
+	if (atomic_fetch_sub(&u->refs, 1) > 1)
+		return;
+	svc_session_unref(u->session);
+	free(u);
+}
+
+static void on_released(void *ctx, int code, const char *message)
+{
+	struct upload *u = ctx;
+
+	(void)code;
+	(void)message;
+	svc_outbox_released(&u->session->outbox, &u->from);
+	upload_unref(u);
+}
+
+static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
+{
+	uint64_t bytes = sal_type_bytes(m->type);
+	bool is_empty = false;
+	uint32_t i;
+
+	if (bytes == 0)
+		return false;
+	for (i = 0; i < m->rank; i++) {
+		if (dims[i] < 0)
+			return false;
+		is_empty |= dims[i] == 0;
+		if (dims[i] > 0 && __builtin_mul_overflow(bytes, (uint64_t)dims[i], &bytes))
+			return false;
+	}
+	return (is_empty ? 0 : bytes) == m->size;
+}
+
+/* Where its new buffers go: its lane, once that is open; they follow it when they are used. */
+static uint32_t home_lane(const struct svc_session *s)
+{
+	uint32_t lane = s->core->lane ? s->core->lane->index : 0;
+
+	return atomic_load(&s->server->lanes[lane].stream) ? lane : 0;
+}
+
+/* No room for it, ever: the buffer fails, with the numbers. */
+static void refuse_buffer(struct svc_session *s, struct svc_buffer *b) SVC_LOCKED
+{
+	char text[1000];
+
+	svc_memory_explain(s, &s->refusal, text, sizeof(text));
+	svc_buffer_fail(b, SAL_RESOURCE_EXHAUSTED, text);
+}
+
+static void upload_call(struct svc_errand *errand)
+{
+	struct upload *u = (struct upload *)errand;
+	struct svc_server *server = u->session->server;
+	bool is_aliased = u->from.size > 0;
+
+	if (is_aliased)
+		(void)atomic_fetch_add(&u->refs, 1);
+	u->code = svc_vendor(server)->upload(server->lanes[u->lane].stream, &u->array, u->at,
+					     is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
+					     is_aliased ? on_released : NULL, u, &u->device,
+					     &u->err);
+	if (u->code < 0 && is_aliased)
+		on_released(u, 0, NULL);
+}
+
+static void upload_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct upload *u = (struct upload *)errand;
+	struct svc_session *s = u->session;
+
+	s->promised_bytes -= svc_buffer_charge(u->buffer);
+	svc_waiting_end(s);
+	if (u->code < 0)
+		svc_buffer_fail(u->buffer, u->err.code, u->err.text);
+	else
+		svc_buffer_set(u->buffer, u->device, u->lane);
+	svc_buffer_unref(u->buffer);
+	svc_memory_settle(s);
+	upload_unref(u);
+}
+
+/* The buffer has its room: on to the device. */
+static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_upload *m,
+				  struct svc_buffer *b) SVC_LOCKED
+{
+	const int64_t *dims = (const int64_t *)(m + 1);
+	size_t tail = m->from.size > 0 ? 0 : (size_t)m->size;
+	struct upload *u = malloc(sizeof(*u) + tail + 1);
+
+	if (!u)
+		return SVC_NO_MEMORY;
+	memset(u, 0, sizeof(*u));
+	u->errand.call = upload_call;
+	u->errand.settle = upload_settle;
+	u->errand.is_brief = m->from.size > 0 || m->size <= SVC_BRIEF_BYTES;
+	u->session = svc_session_ref(s);
+	u->buffer = svc_buffer_ref(b);
+	u->from = m->from;
+	u->at = m->from.size > 0 ? svc_session_place(s, &m->from) : u->data;
+	u->lane = home_lane(s);
+	memcpy(u->dims, dims, m->rank * sizeof(*dims));
+	u->array = (struct sal_array){ .type = m->type, .rank = m->rank, .dims = u->dims };
+	if (tail > 0)
+		memcpy(u->data, dims + m->rank, tail);
+	atomic_init(&u->refs, 1);
+	s->promised_bytes += svc_buffer_charge(b);
+	svc_waiting_begin(s);
+	svc_errand_post(s, &u->errand);
+	svc_buffer_come(b);
+	return SVC_TAKEN;
+}
+
+enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_upload *m)
+{
+	const int64_t *dims = (const int64_t *)(m + 1);
+	enum svc_answer answer;
+	struct svc_buffer *b;
+	enum svc_taken taken;
+
+	if ((m->from.size > 0 && !svc_session_place(s, &m->from)) || !size_adds_up(m, dims) ||
+	    svc_idmap_find(&s->buffers, m->id))
+		return SVC_BROKEN;
+	answer = svc_memory_ask(s, m->size > SVC_BUFFER_MIN_BYTES ? m->size : SVC_BUFFER_MIN_BYTES);
+	if (answer == SVC_LATER)
+		return SVC_TAKE_LATER;
+	taken = svc_new_buffer(s, m->id, m->size, &b);
+	if (taken != SVC_TAKEN)
+		return taken;
+	if (answer == SVC_YES && b->code == 0)
+		return upload_post(s, m, b);
+	if (b->code == 0)
+		refuse_buffer(s, b);
+	if (m->from.size > 0)
+		svc_outbox_released(&s->outbox, &m->from);
+	return SVC_TAKEN;
+}
+
+/* --- copies ------------------------------------------------------------------------------------------- */
+
+struct copy {
+	struct svc_waiter waiter;
+	struct svc_errand errand;
+	struct svc_buffer *from, *to; /* owned references */
+	struct sal_buffer *device;
+	struct sal_err err;
+};
+
+static struct copy *copy_of(struct svc_errand *errand)
+{
+	return (struct copy *)((char *)errand - offsetof(struct copy, errand));
+}
+
+static void on_copied(void *ctx, int code, const char *message)
+{
+	struct svc_session *s = ctx;
+
+	(void)code;
+	(void)message;
+	(void)atomic_fetch_sub(&s->reads, 1);
+	svc_session_unref(s);
+}
+
+static void copy_call(struct svc_errand *errand)
+{
+	struct copy *c = copy_of(errand);
+	struct svc_session *s = c->from->session;
+	const struct sal_device_ops *vendor = svc_vendor(s->server);
+
+	if (!svc_buffer_is_resident(c->from)) {
+		(void)sal_err_set(&c->err, c->from->code ? c->from->code : SAL_INTERNAL, "%s",
+				  c->from->text ? c->from->text : "its source is paged out");
+		return;
+	}
+	if (vendor->copy(c->from->device, &c->device, &c->err) < 0)
+		return;
+	(void)atomic_fetch_add(&s->reads, 1);
+	if (vendor->when_ready(c->device, on_copied, svc_session_ref(s), NULL) < 0)
+		on_copied(s, 0, NULL);
+}
+
+static void copy_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct copy *c = copy_of(errand);
+	struct svc_session *s = c->from->session;
+
+	s->promised_bytes -= svc_buffer_charge(c->to);
+	svc_waiting_end(s);
+	if (c->err.code)
+		svc_buffer_fail(c->to, c->err.code, c->err.text);
+	else
+		svc_buffer_set(c->to, c->device, c->from->lane);
+	svc_buffer_unref(c->from);
+	svc_buffer_unref(c->to);
+	free(c);
+	svc_memory_settle(s);
+}
+
+static void copy_start(struct svc_waiter *w) SVC_LOCKED
+{
+	struct copy *c = (struct copy *)w;
+
+	svc_errand_post(c->from->session, &c->errand);
+	svc_buffer_come(c->to);
+}
+
+static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
+				struct svc_buffer *to) SVC_LOCKED
+{
+	struct copy *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return SVC_NO_MEMORY;
+	c->waiter.go = copy_start;
+	c->errand = (struct svc_errand){ .call = copy_call,
+					 .settle = copy_settle,
+					 .is_brief = from->bytes <= SVC_BRIEF_BYTES };
+	c->from = svc_buffer_ref(from);
+	c->to = svc_buffer_ref(to);
+	s->promised_bytes += svc_buffer_charge(to);
+	svc_waiting_begin(s);
+	svc_buffer_wait(from, &c->waiter);
+	return SVC_TAKEN;
+}
+
+enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m)
+{
+	struct svc_buffer *from = svc_idmap_find(&s->buffers, m->from);
+	uint64_t bytes = from ? from->bytes : 0;
+	enum svc_answer answer;
+	struct svc_buffer *to;
+	enum svc_taken taken;
+
+	if (svc_idmap_find(&s->buffers, m->to))
+		return SVC_BROKEN;
+	answer = svc_memory_ask(s, bytes > SVC_BUFFER_MIN_BYTES ? bytes : SVC_BUFFER_MIN_BYTES);
+	if (answer == SVC_LATER)
+		return SVC_TAKE_LATER;
+	taken = svc_new_buffer(s, m->to, bytes, &to);
+	if (taken != SVC_TAKEN || to->code)
+		return taken;
+	if (!from)
+		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
+				"copied from a buffer that does not exist");
+	else if (answer == SVC_NO)
+		refuse_buffer(s, to);
+	else
+		return copy_post(s, from, to);
+	return SVC_TAKEN;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * buffer - one array of a session on the device.
+ *
+ *     pending ----> coming ----> resident <----> saved (paged out)
+ *        |             |
+ *        +-------------+------> failed
+ *
+ *     pending   an iteration will compute it, and has not been started
+ *     coming    the errand that fills it is posted: errands posted from now on find it filled
+ *     resident  it has device memory with its contents
+ *     saved     its contents are in host memory
+ *     failed    it has a code and a text, and no memory
+ *
+ * Owns: device memory, saved contents. Threads: under server->lock. `device`, `lane` and `saved` are changed only by
+ * the thread that carries the session.
+ */
+#ifndef SAL_SERVICE_BUFFER_H
+#define SAL_SERVICE_BUFFER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "service/lock.h"
+
+struct sal_buffer;
+struct sal_saved;
+struct svc_execution;
+struct svc_session;
+
+/* Waits for a buffer's iteration to be started, or to end. */
+struct svc_waiter {
+	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, server->ready or execution->waiters */
+	void (*go)(struct svc_waiter *w); /* the buffer has device memory, or failed; frees w */
+};
+
+STAILQ_HEAD(svc_waiter_list, svc_waiter);
+
+struct svc_buffer {
+	TAILQ_ENTRY(svc_buffer) link; /* in session->all, then in session->trash or freeing->batch */
+	uint32_t refs; /* the session's map; executions, errands and waiters that use it */
+	struct svc_session *session; /* borrowed */
+	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
+	uint32_t lane; /* where `device` is */
+	struct svc_execution *producer; /* borrowed; while it computes the buffer */
+	struct sal_saved *saved; /* owned; paged-out contents. If `device` is set, too, it is empty */
+	int code; /* not 0: it failed */
+	char *text; /* owned; why */
+	uint64_t bytes;
+	bool counted; /* in session->live_bytes and charged_bytes */
+	bool is_beyond; /* it failed because the session has too many buffers */
+	bool is_coming;
+	struct svc_waiter_list waiters;
+};
+
+TAILQ_HEAD(svc_buffer_list, svc_buffer);
+
+/* The least that a buffer counts: its handles take memory, too. */
+#define SVC_BUFFER_MIN_BYTES 2048u
+
+static inline uint64_t svc_bytes_charge(uint64_t bytes)
+{
+	return bytes > SVC_BUFFER_MIN_BYTES ? bytes : SVC_BUFFER_MIN_BYTES;
+}
+static inline uint64_t svc_buffer_charge(const struct svc_buffer *b)
+{
+	return svc_bytes_charge(b->bytes);
+}
+static inline bool svc_buffer_is_resident(const struct svc_buffer *b)
+{
+	return b->device && !b->saved;
+}
+static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
+{
+	return !b->device && !b->saved && b->code == 0 && !b->is_coming;
+}
+
+/* Over the limit of buffers it is made, and has failed. NULL for lack of memory. */
+struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes) SVC_LOCKED;
+struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
+/* The last reference posts an errand that frees the device memory. Accepts NULL. */
+void svc_buffer_unref(struct svc_buffer *b) SVC_LOCKED;
+/* Free a buffer without device memory. */
+void svc_buffer_destroy(struct svc_buffer *b) SVC_LOCKED;
+/* It has device memory in that lane, or it failed: its waiters go on. */
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane) SVC_LOCKED;
+void svc_buffer_fail(struct svc_buffer *b, int code, const char *text) SVC_LOCKED;
+/* The errand that fills it is posted: its waiters go on and post theirs behind. */
+void svc_buffer_come(struct svc_buffer *b) SVC_LOCKED;
+/* The waiter goes on when the buffer is not pending any more, which may be now. */
+void svc_buffer_wait(struct svc_buffer *b, struct svc_waiter *w) SVC_LOCKED;
+/* An iteration takes its memory over: the session has it no longer. */
+void svc_buffer_donate(struct svc_buffer *b) SVC_LOCKED;
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * server - the root of salusd: it owns everything else.
+ *
+ *     this folder  server, options, the lock, limits and accounts, maps of ids, the ring of trace entries
+ *     client/      who talks to salusd: the socket, sessions, their records, completions
+ *     admin/       answers to `salus ps` and its kind
+ *     run/         what runs: the worker, errands, dispatching, compile tasks
+ *     memory/      what a session has on the device: buffers, programs; lanes, paging
+ *     profile/     what jobs needed last time
+ *
+ * Ownership is a tree: server, sessions, their buffers, programs and executions. One lock, server->lock, guards
+ * sessions and the engine (lock.h). Vendor calls are errands of a session (run/carrier.h).
+ * docs/ARCHITECTURE.md lists the threads.
+ */
+#ifndef SAL_SERVICE_SERVER_H
+#define SAL_SERVICE_SERVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <uv.h>
+
+#include "core/engine.h"
+#include "device/device.h"
+#include "service/client/connections.h"
+#include "service/client/listen.h"
+#include "service/client/news.h"
+#include "service/idmap.h"
+#include "service/ledger.h"
+#include "service/lock.h"
+#include "service/memory/buffer.h"
+#include "service/memory/lane.h"
+#include "service/options.h"
+#include "service/profile/recall.h"
+#include "service/run/carrier.h"
+#include "service/run/dispatch.h"
+#include "service/run/tasks.h"
+#include "service/run/watch.h"
+#include "service/run/worker.h"
+#include "service/trace.h"
+
+struct sal_compile_pool;
+struct sal_err;
+
+struct svc_server {
+	struct svc_options options;
+	const struct sal_device_ops *ops; /* call them through svc_vendor */
+	struct sal_device *device; /* owned */
+	bool carries_in_done; /* the driver allows its calls from within a report */
+	struct svc_lane lanes[SAL_LANES_MAX];
+	struct svc_ledger ledger; /* has its own lock */
+	void *facts; /* owned; about the device, packed for clients */
+	size_t fact_size;
+
+	struct svc_lock lock;
+	/* under the lock */
+	struct sal_engine *engine; /* owned */
+	struct svc_trace trace;
+	struct sal_tuning tuning; /* the engine's */
+	struct svc_session_list sessions; /* owned; also those that are closing */
+	struct svc_idmap by_id; /* of the same */
+	struct svc_session_list posted; /* with errands that nobody carries */
+	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
+	struct svc_task_list tasks; /* for the main thread */
+	struct svc_waiter_list ready; /* waiters that may go on; see buffer.c */
+	bool releasing;
+	_Atomic(struct svc_execution *) done; /* ended, not yet accounted for; pushed by any thread */
+	TAILQ_HEAD(,
+		   svc_execution) untold; /* accounted for, but the client cannot see the end yet */
+	struct svc_decision_list decisions;
+	uint64_t grain_bytes; /* memory is asked for in multiples of this */
+	struct svc_recall recall;
+	struct svc_news news;
+	struct svc_worker worker;
+	struct svc_watch watch;
+	struct svc_carriers carriers;
+	uint32_t queued; /* executions that have not started */
+	uint32_t running; /* executions that started and are not accounted for */
+	_Atomic uint32_t alive; /* sessions whose memory is not freed */
+	_Atomic uint32_t reporters; /* threads within svc_dispatch_report */
+	uint64_t start_ns;
+
+	/* main thread only */
+	uv_loop_t loop;
+	uv_poll_t listener;
+	uv_async_t task_bell;
+	uint32_t preparing; /* tasks that a thread of libuv's has */
+	uv_signal_t on_term, on_int;
+	uv_timer_t idle_timer, hello_timer;
+	struct svc_listen listen;
+	struct sal_compile_pool *pool; /* owned */
+	LIST_HEAD(, svc_client) clients; /* owned: connections */
+	struct svc_connections connections;
+	uint64_t idle_since_ns;
+	bool is_started; /* all threads run */
+	bool closing;
+};
+
+/* The vendor, for a thread that does not hold the lock. */
+static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server) SVC_UNLOCKED;
+static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server)
+{
+	svc_assert_unlocked(server);
+	return server->ops;
+}
+
+/* Start everything. After a failure, call close. */
+int svc_server_open(struct svc_server *server, const struct svc_options *options,
+		    struct sal_err *err);
+/* Serve until a signal comes, or until salusd has been idle for long. */
+void svc_server_run(struct svc_server *server);
+void svc_server_close(struct svc_server *server);
+uint64_t svc_now_ns(void);
+
+#endif
