@@ -29,7 +29,7 @@ static struct sal_rank slice_rank(const void *state, const struct sal_session *s
 	return (struct sal_rank){ .minor = ((const struct slice_slot *)s->slot)->turn };
 }
 
-/* A newcomer, and one that was idle, goes to the end of the line. */
+/* A newcomer, and one whose turn is over, goes to the end of the line. */
 static void slice_join(void *state, struct sal_session *s)
 {
 	*slot_of(s) = (struct slice_slot){ .turn = ((struct slice_state *)state)->next_turn++ };
@@ -57,9 +57,9 @@ const struct sal_policy sal_policy_slice = {
 	.slot_size = sizeof(struct slice_slot),
 	.state_size = sizeof(struct slice_state),
 	.lanes = 1,
+	.takes_turns = true,
 	.rank = slice_rank,
 	.join = slice_join,
-	.wake = slice_join,
 	.charge = slice_charge,
 	.prefers = slice_prefers,
 };

@@ -9,9 +9,9 @@
  *
  * After every event, whatever the events were:
  *   - persistent bytes of resident sessions + sizes of lanes <= capacity;
- *   - an idle lane has no session that could run, unless it keeps the turn of one (wake_at is set);
+ *   - an idle lane has no session that could run, unless it reserves the turn of one (wake_at is set);
  *   - no session with work lives in a stuck lane if it could have room elsewhere;
- *   - if nothing runs, copies or keeps a turn, then no session waits for memory it could have.
+ *   - if nothing runs, copies or reserves a turn, then no session waits for memory it could have.
  *
  * Threads: none. The caller serialises calls. `emit` must not call the engine.
  */

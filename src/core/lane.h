@@ -25,7 +25,7 @@ struct sal_lane {
 	struct sal_size_tree members; /* by scratch, largest first */
 	uint32_t member_count;
 	uint32_t kind_count[SAL_KINDS];
-	struct sal_ready_tree ready; /* by rank: may run, or keeps its turn */
+	struct sal_ready_tree ready; /* by rank: may run, or its turn is reserved */
 	uint32_t ready_count;
 	struct sal_session_list express; /* short programs, in order of submission */
 	bool express_served; /* the last one was short: the policy's pick goes first */
@@ -37,9 +37,11 @@ struct sal_lane {
 	uint64_t at; /* range of the iteration that runs, or of the last one */
 	uint64_t span;
 	bool shifted; /* waits for a neighbour's boundary to get its range */
-	uint64_t hold_until_ns; /* idle on purpose until then; 0: not */
+	uint64_t reserved_until_ns; /* idle on purpose until then; 0: not */
 
-	uint64_t clock; /* the policy's own, e.g. fair's virtual time; carried to a new lane */
+	/* The policy's. A new lane takes over the largest clock there is, and gets an empty slot. */
+	uint64_t clock;
+	_Alignas(max_align_t) unsigned char slot[SAL_LANE_SLOT_BYTES];
 };
 
 /* Largest scratch among the members. */

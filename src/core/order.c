@@ -124,7 +124,7 @@ static void file_growing(struct sal_engine *e, struct sal_session *s)
 		TAILQ_REMOVE(&e->growing, s, growing_link);
 }
 
-/* Would s, with a new rank, still stand between these two? */
+/* Does s, with its new rank, stand between these two? */
 static bool stands(const struct sal_session *before, const struct sal_session *s,
 		   const struct sal_session *after)
 {
@@ -176,7 +176,7 @@ void sal_unfile(struct sal_engine *e, struct sal_session *s)
 	file_growing(e, s);
 }
 
-void sal_touch(struct sal_engine *e, struct sal_session *s)
+void sal_refile(struct sal_engine *e, struct sal_session *s)
 {
 	bool express = sal_is_express(e, s);
 

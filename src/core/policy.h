@@ -2,18 +2,23 @@
 /*
  * policy - the contract between the engine and a scheduling policy.
  *
- * A policy gives every session a rank; the engine keeps the orders (of each lane's ready sessions,
- * of those that wait for memory, of those that may be paged out), does the memory, and asks again
- * when something changed. A policy never sees a clock, allocates nothing and cannot block.
+ * A policy gives every session a rank. The engine keeps sessions in that order where it matters: ready in a lane,
+ * waiting for memory, candidates to be paged out. It does the memory and calls the policy when something happened.
+ * A policy never sees a clock, allocates nothing and cannot block. The same calls give the same answers, chance
+ * included: a policy that draws lots carries its own generator.
  *
- * Its memory is `state` (one per engine, state_size bytes) and each session's `slot` (slot_size
- * bytes). Both are zeroed when the policy is chosen; `tune` and then `join` for every session follow.
+ * Memory of a policy: `state` (one for the engine), each session's `slot` and each lane's `slot`. All are zeroed when
+ * the policy is chosen; then come `tune`, `join` for every session, and `enter` for those in a lane. A lane's slot
+ * is also zeroed when the lane is opened. Fields of sessions and lanes that are not the policy's are read-only.
  *
- * A session's rank is read again after each of tune, join, enter, wake, charge and after the job's
- * facts (weight, priority, total time) changed, and only then.
+ * When ranks are read. The engine reads a session's rank again after every event about that session: it was opened,
+ * declared something, asked for memory, submitted, started or ended an iteration, was copied, moved, paused or resumed.
+ * So a rank may depend on anything in the session, and on what an op changed when it was called for that session. After
+ * `tune` the engine reads all ranks again. A policy that changes the rank of other sessions (a common
+ * clock, a boost) must say so: sal_policy_reread().
  *
- * A policy that misbehaves (picks what cannot run, or prefers a over b and b over a) is replaced by
- * fifo on the spot, and the engine emits SAL_EJECT.
+ * A policy that misbehaves (picks what is not ready, or prefers a over b and b over a) is replaced by fifo on the spot,
+ * and the engine emits SAL_EJECT.
  */
 #ifndef SAL_CORE_POLICY_H
 #define SAL_CORE_POLICY_H
@@ -29,7 +34,7 @@ struct sal_tuning {
 	uint64_t page_bytes_per_s; /* between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must buy this many times the time its copies take */
 	uint32_t pass_bound; /* times a waiting session may be passed over before it blocks */
-	uint64_t anticipate_ns; /* longest a turn is kept for a session between two iterations */
+	uint64_t anticipate_ns; /* longest a turn is reserved for a session between two iterations */
 	uint64_t short_ns; /* iterations expected to be shorter pass without a decision */
 	uint64_t idle_ns; /* a session idle that long gives up its memory to one that waits */
 	uint64_t guess_ns; /* srtf: least a job of unknown length is taken to need */
@@ -42,36 +47,48 @@ struct sal_tuning {
 struct sal_policy {
 	const char *name;
 	const char *idea; /* one line for people */
-	size_t slot_size;
-	size_t state_size;
+	size_t slot_size; /* of a session; at most SAL_SLOT_BYTES */
+	size_t lane_slot_size; /* at most SAL_LANE_SLOT_BYTES */
+	size_t state_size; /* at most SAL_STATE_BYTES */
 
 	/* Lanes it wants if the operator names no number: 1, or SAL_LANES_MAX for all that fit. */
 	uint32_t lanes;
 
 	/* The first session of a lane owns it while it lives, also between its iterations; and
 	 * nobody is let in before one that goes before it. */
-	bool keeps_lane;
+	bool owns_lane;
 
-	/* Required. The order of sessions. No side effects. */
+	/* Whoever had a turn goes behind the others. So who waits can be told how long. */
+	bool takes_turns;
+
+	/* Chance decides: equal sessions do not go in order of age. */
+	bool draws_lots;
+
+	/* Required. The order of sessions: the smaller rank runs first, ties go to the older. No side
+	 * effects. */
 	struct sal_rank (*rank)(const void *state, const struct sal_session *s);
 
-	/* Optional. Chosen just now (state is zero), or the tuning changed. */
+	/* Optional. The policy was chosen (state is zero), or the tuning changed. */
 	void (*tune)(void *state, const struct sal_tuning *tuning);
 
-	/* Optional. s was opened, or was there when the policy was chosen. It has no lane yet. */
+	/* Optional. s was opened, or was there when the policy was chosen. */
 	void (*join)(void *state, struct sal_session *s);
 
-	/* Optional. s got s->lane: admitted, paged in or moved. lane->clock is the policy's. */
+	/* Optional. s got s->lane: admitted, paged in or moved. */
 	void (*enter)(void *state, struct sal_session *s);
 
-	/* Optional. s has work again after it had none and its turn was no longer kept. */
+	/* Optional. s has work again after it had none and its turn was no longer reserved. */
 	void (*wake)(void *state, struct sal_session *s);
 
-	/* Optional. An iteration of s starts in s->lane. Its rank is still that of its wait. */
+	/* Optional. An iteration of s starts in s->lane: the one that was picked, or a short program
+	 * that passes ahead of the order. */
 	void (*start)(void *state, struct sal_session *s);
 
 	/* Optional. An iteration ended; used_ns is device time, already added to s->used_ns. */
 	void (*charge)(void *state, struct sal_session *s, uint64_t used_ns);
+
+	/* Optional. The device time that sal_policy_wake_after() named has been used. */
+	void (*alarm)(void *state);
 
 	/* Optional. s is about to be forgotten. */
 	void (*leave)(void *state, struct sal_session *s);
@@ -91,11 +108,27 @@ struct sal_policy {
 	bool (*opens)(const void *state, const struct sal_session *s, uint32_t open);
 
 	/*
-	 * Optional. Choose among lane->ready (walk it with sal_lane_first and sal_lane_next). Must
-	 * return one of them. Default: the first.
+	 * Optional. Choose among the ready sessions of the lane (sal_lane_first, sal_lane_next): those that
+	 * may run now, and those with nothing queued whose turn is reserved. If one of the latter is
+	 * picked, the lane waits for it. Must return one of them. Default: the first.
+	 *
+	 * Called any number of times for one turn: after every event that concerns the lane while
+	 * nothing runs in it. A short program may go ahead of the session that was picked. So a draw must be remembered, in
+	 * the lane's slot, until `start` is called for the session that was drawn, or until that
+	 * session is not among the ready ones any more.
 	 */
-	struct sal_session *(*pick)(void *state, const struct sal_lane *lane);
+	struct sal_session *(*pick)(void *state, struct sal_lane *lane);
 };
+
+/*
+ * For policies, from within any op that gets a mutable state. Read the ranks of all sessions again,
+ * before the next decision: within this event if its decision is not made yet, else with the next event. Costs
+ * a call of `rank` for each session.
+ */
+void sal_policy_reread(void *state);
+
+/* Call `alarm` once, when all sessions together have used so much more device time. The last call counts. */
+void sal_policy_wake_after(void *state, uint64_t device_ns);
 
 /* sal_policy_fifo and all others of the list. */
 #define SAL_POLICY(name) extern const struct sal_policy sal_policy_##name;

@@ -18,8 +18,9 @@
 #include <bsd/sys/tree.h>
 #include <sys/queue.h>
 
-/* Bytes every session carries for the policy in force, and the policy for itself. */
+/* Bytes that every session and every lane carries for the policy in force, and the policy for itself. */
 #define SAL_SLOT_BYTES 64
+#define SAL_LANE_SLOT_BYTES 32
 #define SAL_STATE_BYTES 128
 
 struct sal_lane;
@@ -113,7 +114,7 @@ struct sal_session {
 	struct sal_iteration_list queue;
 	struct sal_iteration *running; /* borrowed: the caller's; NULL between iterations */
 	uint64_t idle_since_ns;
-	uint64_t hold_until_ns; /* its turn is kept for it until then */
+	uint64_t reserved_until_ns; /* its turn is reserved until then */
 	uint64_t gap_ns; /* learned: time from one iteration's end to the next submission */
 
 	/* order; the flags tell which containers hold it */

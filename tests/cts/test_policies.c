@@ -144,6 +144,9 @@ static void test_ties_go_to_the_older(void **state)
 		struct drv_job *j[6];
 		char order[16];
 
+		if (sal_policies[p]->draws_lots)
+			continue;
+
 		start_one_lane(sal_policies[p]);
 		for (int i = 0; i < 6; i++)
 			j[i] = drv_open(&d, 10, 10);
@@ -679,7 +682,7 @@ static void bad_leave(void *state, struct sal_session *s)
 		bad->last = NULL;
 }
 
-static struct sal_session *pick_nobody(void *state, const struct sal_lane *lane)
+static struct sal_session *pick_nobody(void *state, struct sal_lane *lane)
 {
 	(void)state;
 	(void)lane;
@@ -687,7 +690,7 @@ static struct sal_session *pick_nobody(void *state, const struct sal_lane *lane)
 }
 
 /* One that is ready, but elsewhere, or one that is not ready: whichever the last is. */
-static struct sal_session *pick_last(void *state, const struct sal_lane *lane)
+static struct sal_session *pick_last(void *state, struct sal_lane *lane)
 {
 	struct sal_session *last = ((struct bad_state *)state)->last;
 

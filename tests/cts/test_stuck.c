@@ -160,7 +160,7 @@ static void check_room_comes(const struct sal_policy *policy)
 	c = drv_open(&d, 300, 10); /* the oldest, and idle */
 	drv_need(&d, c, 300);
 	drv_pass(&d, MS);
-	if (policy->keeps_lane) {
+	if (policy->owns_lane) {
 		drv_close(&d, c);
 		(void)open_endless(100, 400);
 		c = drv_open(&d, 300, 10);

@@ -284,7 +284,7 @@ static void check(struct world *w)
 		wrong(w, err.text, 0);
 	check_clients(w);
 	/* fifo's owner may be idle and keep all others waiting; without paging it may take a close. */
-	if (!sal_engine_policy(w->engine)->keeps_lane && w->tuning.page_bytes_per_s > 0)
+	if (!sal_engine_policy(w->engine)->owns_lane && w->tuning.page_bytes_per_s > 0)
 		require(w, !is_stalled(w), "everything stands still", w->now_ns);
 }
 
@@ -609,7 +609,7 @@ static void start_drain(struct world *w)
 		(void)fprintf(stderr, "-- draining\n");
 	/* An idle session blocks nobody, unless the policy is fifo or it cannot be paged out. */
 	w->lazy_close = rng_chance(&w->rng, 50) && w->tuning.page_bytes_per_s > 0 &&
-			!sal_engine_policy(w->engine)->keeps_lane;
+			!sal_engine_policy(w->engine)->owns_lane;
 	for (uint32_t i = 0; i < w->crowd; i++) {
 		struct client *c = &w->clients[i];
 

@@ -86,7 +86,7 @@ bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *
 		return !s->rests && (!s->admitted || s->need_open || sal_session_has_work(s));
 	return s->place == SAL_RESIDENT &&
 	       ((s->need_open && !need_comes_later(e, s)) ||
-		(!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)) || sal_is_held_up(s));
+		(!TAILQ_EMPTY(&s->queue) && !sal_is_satisfied(s)) || sal_is_stranded(s));
 }
 
 void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
@@ -130,7 +130,7 @@ void sal_drop_impossible(struct sal_engine *e, struct sal_session *s)
 }
 
 /* Change what a session holds; more may be what it asked for. */
-void sal_keep_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
+void sal_hold_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
 {
 	if (bytes < s->held_bytes)
 		e->memory_changed = true;
@@ -164,13 +164,13 @@ static void grow(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	if (moves) {
 		sal_leave_lane(e, s);
 		s->ephem_bytes = wants.ephem_bytes;
-		sal_keep_bytes(e, s, wants.persist_bytes);
+		sal_hold_bytes(e, s, wants.persist_bytes);
 		sal_enter_lane(e, s, index);
 	} else {
 		resize_scratch(e, s, wants.ephem_bytes);
-		sal_keep_bytes(e, s, wants.persist_bytes);
+		sal_hold_bytes(e, s, wants.persist_bytes);
 	}
-	sal_touch(e, s);
+	sal_refile(e, s);
 	if (moves)
 		sal_emit(e, SAL_MOVE, s, NULL, 0);
 	sal_emit(e, SAL_ADMIT, s, NULL, 0);
@@ -184,7 +184,7 @@ static void let_in(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	if (copies && s->need_open && wants.persist_bytes >= s->asked_bytes)
 		s->owed_bytes = s->asked_bytes;
 	s->ephem_bytes = wants.ephem_bytes;
-	sal_keep_bytes(e, s, wants.persist_bytes);
+	sal_hold_bytes(e, s, wants.persist_bytes);
 	sal_enter_lane(e, s, index);
 	s->admitted = true;
 	s->passed_over = 0;
@@ -192,7 +192,7 @@ static void let_in(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	s->idle_since_ns = e->now_ns;
 	s->place = copies ? SAL_PAGING_IN : SAL_RESIDENT;
 	e->copying_count += copies;
-	sal_touch(e, s);
+	sal_refile(e, s);
 	sal_emit(e, copies ? SAL_PAGE_IN : SAL_ADMIT, s, NULL, copies ? s->paged_bytes : 0);
 }
 
@@ -257,9 +257,9 @@ static bool comes_after_aged(const struct sal_engine *e, const struct sal_sessio
 
 void sal_admit_waiting(struct sal_engine *e)
 {
-	struct sal_session *skipped[SAL_LOOK_PAST], *s, *next;
-	uint32_t admitted_before[SAL_LOOK_PAST];
-	uint32_t admitted = 0, looked = 0, i;
+	struct sal_session *skipped[SAL_SEARCH_MAX], *s, *next;
+	uint32_t admitted_before[SAL_SEARCH_MAX];
+	uint32_t admitted = 0, searched = 0, i;
 	bool in_turn = false;
 
 	if (e->claimant)
@@ -269,7 +269,7 @@ void sal_admit_waiting(struct sal_engine *e)
 	e->memory_changed = false;
 	admit_growing(e);
 	admit_aged(e);
-	for (s = RB_MIN(sal_waiting_tree, &e->waiting); s && looked < SAL_LOOK_PAST; s = next) {
+	for (s = RB_MIN(sal_waiting_tree, &e->waiting); s && searched < SAL_SEARCH_MAX; s = next) {
 		bool held_back = e->claimant || in_turn || comes_after_aged(e, s);
 
 		next = RB_NEXT(sal_waiting_tree, &e->waiting, s);
@@ -279,11 +279,11 @@ void sal_admit_waiting(struct sal_engine *e)
 			admitted++;
 			continue;
 		}
-		in_turn = in_turn || e->policy->keeps_lane;
-		admitted_before[looked] = admitted;
-		skipped[looked++] = s;
+		in_turn = in_turn || e->policy->owns_lane;
+		admitted_before[searched] = admitted;
+		skipped[searched++] = s;
 	}
-	for (i = 0; i < looked; i++)
+	for (i = 0; i < searched; i++)
 		if (admitted > admitted_before[i])
 			pass_over(e, skipped[i], admitted - admitted_before[i]);
 }

@@ -46,7 +46,7 @@ static bool check_session(const struct sal_engine *e, const struct sal_session *
 		return broken(err, "a session that may run is not ready", s->id);
 	if (s->in_ready && !TAILQ_EMPTY(&s->queue) && !sal_is_ready(e, s))
 		return broken(err, "a session that may not run is ready", s->id);
-	if (sal_is_held_up(s) && s->in_waiting && sal_find_home(e, &e->memory, s) >= 0)
+	if (sal_is_stranded(s) && s->in_waiting && sal_find_home(e, &e->memory, s) >= 0)
 		return broken(err, "a session stays in a stuck lane without need", s->id);
 	if (s->rests && s->place != SAL_OUTSIDE)
 		return broken(err, "a session rests although it is in", s->id);
@@ -121,7 +121,7 @@ static bool check_lane(const struct sal_engine *e, const struct tally *t, uint32
 		return broken(err, "a lane is stuck before its time", i);
 	if (lane->ready_count != t->ready_in[i])
 		return broken(err, "ready sessions are miscounted", i);
-	if (lane->open && !lane->running && !lane->shifted && !lane->hold_until_ns &&
+	if (lane->open && !lane->running && !lane->shifted && !lane->reserved_until_ns &&
 	    (lane->ready_count || !TAILQ_EMPTY(&lane->express)))
 		return broken(err, "a lane is idle although somebody could run", i);
 	return check_range(e, lane, err);

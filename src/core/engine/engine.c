@@ -117,7 +117,7 @@ int sal_engine_open(struct sal_engine *e, uint64_t now_ns, const struct sal_job 
 	if (e->policy->join)
 		e->policy->join(e->state, s);
 	s->refused = sal_refuse_too_large(e, s, job->declared, NULL);
-	sal_touch(e, s);
+	sal_refile(e, s);
 	sal_settle(e);
 	return SAL_OK;
 }
@@ -137,7 +137,7 @@ void sal_session_release(struct sal_engine *e, struct sal_session *s)
 		sal_leave_lane(e, s);
 	else
 		sal_unfile(e, s);
-	sal_keep_bytes(e, s, 0);
+	sal_hold_bytes(e, s, 0);
 	TAILQ_REMOVE(&e->sessions, s, session_link);
 	free(s);
 }
@@ -153,7 +153,7 @@ void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 	if (s->running)
 		sal_watch_lane(e, s->lane);
 	if (s->running || s->place == SAL_PAGING_IN || s->place == SAL_PAGING_OUT)
-		sal_touch(e, s);
+		sal_refile(e, s);
 	else
 		sal_session_release(e, s);
 	sal_settle(e);
@@ -171,7 +171,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 	if (s->refused || !s->admitted)
 		s->refused = sal_refuse_too_large(e, s, job->declared, NULL);
 	sal_drop_impossible(e, s);
-	sal_touch(e, s);
+	sal_refile(e, s);
 	e->memory_changed = true;
 	e->lanes_over = e->lanes_over || e->policy->shares;
 	sal_settle(e);
@@ -187,7 +187,7 @@ void sal_give_back(struct sal_engine *e, struct sal_session *s)
 	if (s->running && s->running->needs.persist_bytes > least)
 		least = s->running->needs.persist_bytes;
 	if (s->place == SAL_RESIDENT && least < s->held_bytes)
-		sal_keep_bytes(e, s, least);
+		sal_hold_bytes(e, s, least);
 }
 
 void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
@@ -214,8 +214,8 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 		sal_give_back(e, s);
 		sal_drop_impossible(e, s);
 	}
-	sal_touch(e, s);
-	if (sal_is_held_up(s)) /* what it wants may fit elsewhere now */
+	sal_refile(e, s);
+	if (sal_is_stranded(s)) /* what it wants may fit elsewhere now */
 		e->memory_changed = true;
 	if (more && !s->need_open)
 		sal_emit(e, SAL_ADMIT, s, NULL, 0);
@@ -245,15 +245,15 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 		if (e->policy->wake && !s->in_ready)
 			e->policy->wake(e->state, s);
 	}
-	sal_touch(e, s);
+	sal_refile(e, s);
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);
-	if (sal_is_held_up(s)) /* what it wants may fit elsewhere now */
+	if (sal_is_stranded(s)) /* what it wants may fit elsewhere now */
 		e->memory_changed = true;
 	sal_settle(e);
 }
 
-/* The lowest byte in use by what still runs. */
+/* The lowest byte that a running iteration uses. */
 static void raise_floor(struct sal_engine *e)
 {
 	uint64_t floor = e->memory.capacity_bytes;
@@ -284,9 +284,10 @@ static void account(struct sal_engine *e, struct sal_session *s, const struct sa
 		s->tracked_bytes = it->needs.persist_bytes;
 	if (e->policy->charge)
 		e->policy->charge(e->state, s, used_ns);
+	sal_count_device_time(e, used_ns);
 	if (TAILQ_EMPTY(&s->queue)) {
 		s->idle_since_ns = e->now_ns;
-		s->hold_until_ns = e->now_ns + sal_hold_window(e, s);
+		s->reserved_until_ns = e->now_ns + sal_reserve_window(e, s);
 	}
 }
 
@@ -309,7 +310,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	else if (s->evicting)
 		sal_page_out(e, s);
 	else
-		sal_touch(e, s);
+		sal_refile(e, s);
 	if (!TAILQ_EMPTY(&e->growing)) /* at a boundary they may move to where there is room */
 		e->memory_changed = true;
 	sal_fit_lane(e, lane);
@@ -325,11 +326,11 @@ void sal_engine_paged_out(struct sal_engine *e, uint64_t now_ns, struct sal_sess
 	e->copying_count--;
 	s->place = SAL_OUTSIDE;
 	s->out_failures = 0;
-	sal_keep_bytes(e, s, 0);
+	sal_hold_bytes(e, s, 0);
 	if (s->closing)
 		sal_session_release(e, s);
 	else
-		sal_touch(e, s);
+		sal_refile(e, s);
 	sal_settle(e);
 }
 
@@ -346,7 +347,7 @@ void sal_engine_paged_in(struct sal_engine *e, uint64_t now_ns, struct sal_sessi
 	if (s->closing) {
 		sal_session_release(e, s);
 	} else {
-		sal_touch(e, s);
+		sal_refile(e, s);
 		if (!s->need_open)
 			sal_emit(e, SAL_ADMIT, s, NULL, 0);
 	}
@@ -369,11 +370,14 @@ static void reset_policy(struct sal_engine *e, const struct sal_policy *policy)
 
 	for (i = 0; i < SAL_LANES_MAX; i++)
 		e->lanes[i].clock = 0;
-
+	for (i = 0; i < SAL_LANES_MAX; i++)
+		memset(e->lanes[i].slot, 0, sizeof(e->lanes[i].slot));
 	TAILQ_FOREACH(s, &e->sessions, session_link)
 		sal_unfile(e, s);
 	e->policy = policy;
 	memset(e->state, 0, sizeof(e->state));
+	e->device_ns = 0;
+	e->alarm_ns = UINT64_MAX;
 	if (policy->tune)
 		policy->tune(e->state, &e->tuning);
 	TAILQ_FOREACH(s, &e->sessions, session_link) {
@@ -383,8 +387,7 @@ static void reset_policy(struct sal_engine *e, const struct sal_policy *policy)
 		if (s->lane && policy->enter)
 			policy->enter(e->state, s);
 	}
-	TAILQ_FOREACH(s, &e->sessions, session_link)
-		sal_touch(e, s);
+	sal_reread_ranks(e);
 	e->dirty_mask |= e->memory.open_mask;
 	e->memory_changed = true;
 	e->lanes_over = true;
@@ -412,12 +415,14 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 	if (!policy->rank)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "policy %s has no rank",
 				   policy->name);
-	if (policy->slot_size > SAL_SLOT_BYTES || policy->state_size > SAL_STATE_BYTES)
+	if (policy->slot_size > SAL_SLOT_BYTES || policy->state_size > SAL_STATE_BYTES ||
+	    policy->lane_slot_size > SAL_LANE_SLOT_BYTES)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "policy %s wants a slot of %zu and a state of %zu bytes; "
-				   "the most are %d and %d",
-				   policy->name, policy->slot_size, policy->state_size,
-				   SAL_SLOT_BYTES, SAL_STATE_BYTES);
+				   "policy %s wants slots of %zu and %zu and a state of %zu bytes; "
+				   "the most are %d, %d and %d",
+				   policy->name, policy->slot_size, policy->lane_slot_size,
+				   policy->state_size, SAL_SLOT_BYTES, SAL_LANE_SLOT_BYTES,
+				   SAL_STATE_BYTES);
 	sal_begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
 	reset_policy(e, policy);
 	sal_settle(e);
@@ -438,7 +443,7 @@ void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct s
 	for (i = 0; i < SAL_LANES_MAX; i++)
 		sal_watch_lane(e, &e->lanes[i]);
 	TAILQ_FOREACH(s, &e->sessions, session_link)
-		sal_touch(e, s);
+		sal_refile(e, s);
 	e->dirty_mask |= e->memory.open_mask;
 	e->memory_changed = true;
 	e->lanes_over = true;
@@ -453,7 +458,7 @@ void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session 
 	if (!s->running)
 		s->idle_since_ns = e->now_ns;
 	s->paused = true;
-	sal_touch(e, s);
+	sal_refile(e, s);
 	if (e->claimant == s)
 		sal_drop_claim(e);
 	if (s->lane)
@@ -467,7 +472,7 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 	s->paused = false;
 	if (e->policy->wake && sal_session_has_work(s) && !s->in_ready)
 		e->policy->wake(e->state, s);
-	sal_touch(e, s);
+	sal_refile(e, s);
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);
 	sal_settle(e);

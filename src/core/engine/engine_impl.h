@@ -9,6 +9,7 @@
  *     retry.c    copies that failed
  *     run.c      who may run, whose turn it is
  *     home.c     which lane a session lives in
+ *     reread.c   what a policy asks of the engine
  *     stuck.c    lanes whose iteration does not end
  *     order.c    the trees
  *     check.c    the invariants, verified from scratch
@@ -20,8 +21,8 @@
 #include "core/lane.h"
 #include "core/order.h"
 
-/* How many waiting sessions are looked at behind one that does not fit. */
-#define SAL_LOOK_PAST 64
+/* How many sessions a search goes through, behind one that does not fit. */
+#define SAL_SEARCH_MAX 64
 
 struct sal_engine {
 	uint64_t now_ns;
@@ -29,6 +30,9 @@ struct sal_engine {
 	struct sal_lane lanes[SAL_LANES_MAX];
 	const struct sal_policy *policy; /* borrowed: static */
 	_Alignas(max_align_t) unsigned char state[SAL_STATE_BYTES];
+	uint64_t device_ns; /* used by all sessions since the policy was chosen */
+	uint64_t alarm_ns; /* the policy is called when device_ns gets there; UINT64_MAX: not */
+	bool reread; /* the policy asked for all ranks to be read again */
 	struct sal_tuning tuning;
 	sal_emit_fn *emit;
 	void *emit_ctx; /* borrowed: the caller's */
@@ -50,7 +54,7 @@ struct sal_engine {
 	uint64_t retry_ns; /* somebody idle can be asked to make room then; 0: no need */
 	uint64_t search_ns; /* no search for room before that */
 	uint64_t wake_ns; /* last SAL_WAKE_AT */
-	uint64_t dirty_mask; /* lanes to look at */
+	uint64_t dirty_mask; /* lanes whose turn has to be decided */
 	bool lanes_freed; /* there may be room for one more lane */
 	bool memory_changed; /* somebody waiting may fit now */
 	bool lanes_over; /* more lanes than wanted, or wrongly shared: move sessions */
@@ -65,18 +69,22 @@ void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct
 	       struct sal_iteration *it, uint64_t value);
 void sal_give_back(struct sal_engine *e, struct sal_session *s);
 
+/* reread.c: what a policy asked for */
+void sal_reread_ranks(struct sal_engine *e);
+void sal_count_device_time(struct sal_engine *e, uint64_t used_ns);
+
 /* settle.c */
 void sal_settle(struct sal_engine *e);
 
 /* order.c: re-file s after anything about it changed; take it out of every order */
-void sal_touch(struct sal_engine *e, struct sal_session *s);
+void sal_refile(struct sal_engine *e, struct sal_session *s);
 void sal_unfile(struct sal_engine *e, struct sal_session *s);
 
 /* admit.c */
 struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session *s);
 bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *s);
 bool sal_is_satisfied(const struct sal_session *s);
-void sal_keep_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes);
+void sal_hold_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes);
 bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
 			  struct sal_iteration *it);
 void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs needs,
@@ -94,7 +102,7 @@ void sal_spare_evictees(struct sal_engine *e);
 void sal_page_out(struct sal_engine *e, struct sal_session *s);
 
 /* retry.c */
-#define SAL_PAGE_TRIES 4u /* after so many failures in a row nobody waits for a copy any more */
+#define SAL_PAGE_TRIES_MAX 4u /* after so many failures in a row nobody waits for a copy any more */
 void sal_end_rests(struct sal_engine *e);
 uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: nobody rests */
 
@@ -102,7 +110,7 @@ uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: nobody re
 bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s);
 bool sal_is_express(const struct sal_engine *e, const struct sal_session *s);
 void sal_run_lane(struct sal_engine *e, struct sal_lane *lane);
-uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s);
+uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session *s);
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
 
 /* stuck.c */
@@ -126,7 +134,7 @@ uint32_t sal_lane_limit(const struct sal_engine *e);
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
 
 /* Has s work for which its lane will have no turn? */
-static inline bool sal_is_held_up(const struct sal_session *s)
+static inline bool sal_is_stranded(const struct sal_session *s)
 {
 	return s->lane && s->lane->stuck && !s->running && !TAILQ_EMPTY(&s->queue);
 }

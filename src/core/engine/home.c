@@ -2,6 +2,8 @@
 /*
  * home - which lane a session lives in, and where the lane lies on the device.
  */
+#include <string.h>
+
 #include "core/engine/engine_impl.h"
 
 uint32_t sal_lane_limit(const struct sal_engine *e)
@@ -46,7 +48,7 @@ struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct 
 	return choice;
 }
 
-/* What the device would look like without s, and without those of a plan; a lane in use keeps its size. */
+/* The device's memory without s and without the sessions of a plan. A lane that runs keeps its size. */
 static void memory_without(const struct sal_memory *m, const struct sal_session *s,
 			   struct sal_memory *out)
 {
@@ -76,7 +78,7 @@ int sal_find_home(const struct sal_engine *e, const struct sal_memory *m,
 		return sal_memory_find(m, wants, sal_lane_choice(e, m, s));
 	more.persist_bytes =
 		wants.persist_bytes > s->held_bytes ? wants.persist_bytes - s->held_bytes : 0;
-	if (!sal_is_held_up(s) && sal_memory_fits(m, more, s->lane->index))
+	if (!sal_is_stranded(s) && sal_memory_fits(m, more, s->lane->index))
 		return (int)s->lane->index;
 	if (s->running)
 		return -1;
@@ -93,6 +95,7 @@ static void open_lane(struct sal_engine *e, struct sal_lane *lane)
 	lane->express_served = false;
 	lane->last = NULL;
 	lane->span = 0;
+	memset(lane->slot, 0, sizeof(lane->slot));
 	/* A new lane starts level with the oldest one, whatever the policy counts. */
 	for (i = 0; i < SAL_LANES_MAX; i++)
 		if (e->lanes[i].clock > lane->clock)
@@ -124,7 +127,7 @@ void sal_fit_lane(struct sal_engine *e, struct sal_lane *lane)
 	if (lane->member_count == 0) {
 		lane->open = false;
 		lane->shifted = false;
-		lane->hold_until_ns = 0;
+		lane->reserved_until_ns = 0;
 		sal_memory_resize(&e->memory, lane->index, 0, false);
 		e->memory_changed = true;
 		e->lanes_freed = true;
@@ -151,7 +154,7 @@ void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index)
 {
 	sal_leave_lane(e, s);
 	sal_enter_lane(e, s, index);
-	sal_touch(e, s);
+	sal_refile(e, s);
 	sal_emit(e, SAL_MOVE, s, NULL, 0);
 }
 

@@ -17,7 +17,7 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 #define LOOK_AGAIN_NS (NS_PER_S / 10)
-#define PRUNE_MOST 16
+#define PRUNE_MAX 16
 
 enum plan_mode {
 	PLAN_PREFERRED,
@@ -144,7 +144,7 @@ static bool may_ask(const struct sal_engine *e, struct plan *p, const struct sal
 	if (v->stay_until_ns <= e->now_ns)
 		return true;
 	p->barred = true;
-	p->has_hope = p->has_hope || v->out_failures < SAL_PAGE_TRIES;
+	p->has_hope = p->has_hope || v->out_failures < SAL_PAGE_TRIES_MAX;
 	ask_later(p, v->stay_until_ns);
 	return false;
 }
@@ -152,12 +152,12 @@ static bool may_ask(const struct sal_engine *e, struct plan *p, const struct sal
 static bool ask_idle(struct sal_engine *e, struct plan *p)
 {
 	struct sal_session *v;
-	uint32_t looked = 0;
+	uint32_t searched = 0;
 
 	TAILQ_FOREACH(v, &e->idle, idle_link) {
 		uint64_t until;
 
-		if (looked++ == SAL_LOOK_PAST && p->mode == PLAN_PREFERRED)
+		if (searched++ == SAL_SEARCH_MAX && p->mode == PLAN_PREFERRED)
 			break;
 		if (!may_ask(e, p, v))
 			continue;
@@ -192,7 +192,7 @@ static bool ask_by_rank(struct sal_engine *e, struct plan *p)
 	     v = RB_PREV(sal_resident_tree, &e->resident, v)) {
 		if (!may_ask(e, p, v))
 			continue;
-		if (v->in_idle && !e->policy->keeps_lane)
+		if (v->in_idle && !e->policy->owns_lane)
 			continue; /* asked before, as idle */
 		if (p->mode == PLAN_PREFERRED && !prefers(e, p, v))
 			return false;
@@ -208,7 +208,7 @@ static void plan_prune(struct sal_engine *e, struct plan *p)
 {
 	struct sal_session *v, *next;
 
-	if (p->count > PRUNE_MOST)
+	if (p->count > PRUNE_MAX)
 		return;
 	for (v = TAILQ_FIRST(&p->victims); v && p->count > 1; v = next) {
 		struct sal_memory before = p->after;
@@ -240,7 +240,7 @@ static void carry_out(struct sal_engine *e, struct plan *p)
 		v->in_plan = false;
 		v->evicting = true;
 		TAILQ_INSERT_TAIL(&e->evictees, v, plan_link);
-		sal_touch(e, v);
+		sal_refile(e, v);
 		if (!v->running)
 			sal_page_out(e, v);
 	}
@@ -254,7 +254,7 @@ static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
 	struct sal_iteration *head;
 
 	if (!TAILQ_EMPTY(&e->idle))
-		return false; /* somebody may still go, or shrink */
+		return false; /* another session may go, or shrink */
 	for (s = RB_MAX(sal_waiting_tree, &e->waiting); s;
 	     s = RB_PREV(sal_waiting_tree, &e->waiting, s))
 		if (s->place == SAL_RESIDENT)
@@ -268,7 +268,7 @@ static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
 	s->need_open = false;
 	s->idle_since_ns = e->now_ns;
 	sal_drop_impossible(e, s);
-	sal_touch(e, s);
+	sal_refile(e, s);
 	return true;
 }
 
@@ -295,7 +295,7 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 		return true;
 	/* A long search that failed is not repeated at every event. */
 	e->retry_ns = p.retry_ns;
-	if (p.count >= SAL_LOOK_PAST && mode == PLAN_PREFERRED)
+	if (p.count >= SAL_SEARCH_MAX && mode == PLAN_PREFERRED)
 		e->search_ns = e->now_ns + LOOK_AGAIN_NS;
 	return false;
 }
@@ -364,13 +364,13 @@ void sal_page_out(struct sal_engine *e, struct sal_session *s)
 	s->paged_bytes = live_bytes(s);
 	if (s->paged_bytes == 0) {
 		s->place = SAL_OUTSIDE;
-		sal_keep_bytes(e, s, 0);
-		sal_touch(e, s);
+		sal_hold_bytes(e, s, 0);
+		sal_refile(e, s);
 		return;
 	}
 	s->place = SAL_PAGING_OUT;
 	e->copying_count++;
-	sal_touch(e, s);
+	sal_refile(e, s);
 	sal_emit(e, SAL_PAGE_OUT, s, NULL, s->paged_bytes);
 }
 
@@ -396,7 +396,7 @@ void sal_spare_evictees(struct sal_engine *e)
 	while ((v = TAILQ_FIRST(&e->evictees))) {
 		TAILQ_REMOVE(&e->evictees, v, plan_link);
 		v->evicting = false;
-		sal_touch(e, v);
+		sal_refile(e, v);
 	}
 }
 

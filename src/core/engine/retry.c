@@ -13,9 +13,9 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 #define STAY_NS (2 * NS_PER_S)
-#define STAY_DOUBLINGS 5u
+#define STAY_DOUBLINGS_MAX 5u
 #define REST_NS NS_PER_S
-#define REST_DOUBLINGS 3u
+#define REST_DOUBLINGS_MAX 3u
 
 static uint64_t doubled(uint64_t ns, uint32_t failures, uint32_t most)
 {
@@ -50,13 +50,13 @@ void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sa
 	e->copying_count--;
 	s->paged_bytes = 0;
 	s->out_failures++;
-	s->stay_until_ns = e->now_ns + doubled(STAY_NS, s->out_failures, STAY_DOUBLINGS);
+	s->stay_until_ns = e->now_ns + doubled(STAY_NS, s->out_failures, STAY_DOUBLINGS_MAX);
 	if (s->closing) {
 		sal_session_release(e, s);
 	} else {
 		go_home(e, s);
 		sal_give_back(e, s);
-		sal_touch(e, s);
+		sal_refile(e, s);
 		if (!s->need_open)
 			sal_emit(e, SAL_ADMIT, s, NULL, 0);
 	}
@@ -99,7 +99,7 @@ static void refuse_all(struct sal_engine *e, struct sal_session *s)
 static void start_rest(struct sal_engine *e, struct sal_session *s)
 {
 	s->rests = true;
-	s->rest_until_ns = e->now_ns + doubled(REST_NS, s->in_failures, REST_DOUBLINGS);
+	s->rest_until_ns = e->now_ns + doubled(REST_NS, s->in_failures, REST_DOUBLINGS_MAX);
 	TAILQ_INSERT_TAIL(&e->resting, s, resting_link);
 }
 
@@ -114,12 +114,12 @@ void sal_engine_page_in_failed(struct sal_engine *e, uint64_t now_ns, struct sal
 	} else {
 		sal_leave_lane(e, s);
 		s->place = SAL_OUTSIDE;
-		sal_keep_bytes(e, s, 0);
+		sal_hold_bytes(e, s, 0);
 		reopen_need(s);
-		if (s->in_failures >= SAL_PAGE_TRIES)
+		if (s->in_failures >= SAL_PAGE_TRIES_MAX)
 			refuse_all(e, s);
 		start_rest(e, s);
-		sal_touch(e, s);
+		sal_refile(e, s);
 	}
 	sal_settle(e);
 }
@@ -134,7 +134,7 @@ void sal_end_rests(struct sal_engine *e)
 			continue;
 		TAILQ_REMOVE(&e->resting, s, resting_link);
 		s->rests = false;
-		sal_touch(e, s);
+		sal_refile(e, s);
 	}
 }
 

@@ -3,20 +3,20 @@
  * run - whose turn it is in a lane.
  *
  * A lane at a boundary takes the session the policy puts first. If that session is only between two
- * iterations, the lane stays idle for it for a short, learned time (its turn is kept): without that, a
+ * iterations, the lane stays idle for it for a short, learned time (its turn is reserved): without that, a
  * job that submits one iteration at a time would lose the lane after each. Short programs pass ahead
  * of the order, one for each turn.
  */
 #include "core/engine/engine_impl.h"
 
-/* A turn is kept this much longer than the session was seen to need, at least. */
-#define HOLD_SLACK_NS 50000u
+/* A turn is reserved this much longer than the session was seen to need, at least. */
+#define RESERVE_SLACK_NS 50000u
 #define GAP_UNKNOWN UINT64_MAX
 
 static bool may_run(const struct sal_session *s)
 {
 	return s->place == SAL_RESIDENT && !s->paused && !s->closing && !s->evicting &&
-	       !s->running && !sal_is_held_up(s);
+	       !s->running && !sal_is_stranded(s);
 }
 
 bool sal_is_express(const struct sal_engine *e, const struct sal_session *s)
@@ -33,10 +33,10 @@ bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s)
 		return false;
 	if (!TAILQ_EMPTY(&s->queue))
 		return sal_is_satisfied(s);
-	return !s->need_open && (e->policy->keeps_lane || e->now_ns < s->hold_until_ns);
+	return !s->need_open && (e->policy->owns_lane || e->now_ns < s->reserved_until_ns);
 }
 
-uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s)
+uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session *s)
 {
 	uint64_t most = e->tuning.anticipate_ns;
 
@@ -44,7 +44,7 @@ uint64_t sal_hold_window(const struct sal_engine *e, const struct sal_session *s
 		return most;
 	if (s->gap_ns > most)
 		return 0; /* it is known to take longer than we would wait */
-	return s->gap_ns * 2 + HOLD_SLACK_NS < most ? s->gap_ns * 2 + HOLD_SLACK_NS : most;
+	return s->gap_ns * 2 + RESERVE_SLACK_NS < most ? s->gap_ns * 2 + RESERVE_SLACK_NS : most;
 }
 
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s)
@@ -72,7 +72,7 @@ static struct sal_session *pick(struct sal_engine *e, struct sal_lane *lane)
 	return s;
 }
 
-static bool keeps_turn(const struct sal_session *s)
+static bool has_reserved_turn(const struct sal_session *s)
 {
 	return TAILQ_EMPTY(&s->queue);
 }
@@ -89,7 +89,7 @@ static struct sal_session *next(struct sal_engine *e, struct sal_lane *lane)
 	}
 	s = pick(e, lane);
 	lane->express_served = false;
-	return brief && (!s || keeps_turn(s)) ? brief : s;
+	return brief && (!s || has_reserved_turn(s)) ? brief : s;
 }
 
 static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)
@@ -107,24 +107,25 @@ static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_sessio
 	e->running_count++;
 	if (lane->at < e->memory.floor_bytes)
 		e->memory.floor_bytes = lane->at;
-	sal_touch(e, s);
+	sal_refile(e, s);
 	sal_emit(e, SAL_GRANT, s, it, 0);
 }
 
 void sal_run_lane(struct sal_engine *e, struct sal_lane *lane)
 {
-	lane->hold_until_ns = 0;
+	lane->reserved_until_ns = 0;
 	while (lane->open && !lane->running) {
 		struct sal_session *s = next(e, lane);
 
 		if (!s)
 			return;
-		if (keeps_turn(s)) {
+		if (has_reserved_turn(s)) {
 			if (!sal_is_ready(e, s)) {
-				sal_touch(e, s); /* it took too long */
+				sal_refile(e, s); /* it took too long */
 				continue;
 			}
-			lane->hold_until_ns = e->policy->keeps_lane ? UINT64_MAX : s->hold_until_ns;
+			lane->reserved_until_ns = e->policy->owns_lane ? UINT64_MAX
+								       : s->reserved_until_ns;
 			return;
 		}
 		if (!sal_place_range(e, lane))

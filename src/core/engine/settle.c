@@ -17,7 +17,7 @@ static void run_lanes(struct sal_engine *e)
 }
 
 /* Nothing will happen by itself any more, and somebody with work is waiting. */
-static bool stands_still(const struct sal_engine *e)
+static bool nothing_moves(const struct sal_engine *e)
 {
 	return e->waiting_count > 0 && !sal_makes_progress(e) && e->copying_count == 0 &&
 	       e->ready_count == 0;
@@ -35,10 +35,10 @@ static void ask_to_wake(struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
 
-		/* A turn kept while nobody else wants it needs no alarm. */
-		if (lane->hold_until_ns && lane->hold_until_ns < wake &&
+		/* A turn reserved while nobody else wants it needs no alarm. */
+		if (lane->reserved_until_ns && lane->reserved_until_ns < wake &&
 		    (lane->ready_count > 1 || e->waiting_count > 0))
-			wake = lane->hold_until_ns;
+			wake = lane->reserved_until_ns;
 	}
 	if (wake == UINT64_MAX || (e->wake_ns && e->wake_ns <= wake))
 		return;
@@ -50,6 +50,8 @@ void sal_settle(struct sal_engine *e)
 {
 	sal_end_rests(e);
 	sal_find_stuck(e);
+	if (e->reread)
+		sal_reread_ranks(e);
 	do {
 		if (e->lanes_over)
 			sal_gather(e);
@@ -57,10 +59,10 @@ void sal_settle(struct sal_engine *e)
 		sal_make_room(e);
 		if (e->lanes_freed)
 			sal_spread(e);
-		if (e->waiting_count > 0) /* turns that are kept too long may keep others out */
+		if (e->waiting_count > 0) /* a turn reserved too long may keep others out */
 			e->dirty_mask |= e->memory.open_mask;
 		run_lanes(e);
-	} while (e->memory_changed || (stands_still(e) && sal_break_deadlock(e)));
+	} while (e->memory_changed || (nothing_moves(e) && sal_break_deadlock(e)));
 	e->lanes_freed = false;
 	ask_to_wake(e);
 }

@@ -6,7 +6,7 @@
  * expected of it, if anything was; at most STUCK_MORE times stuck_ns longer than expected. For one whose
  * session is closed, what was expected no longer counts. A stuck lane
  *
- *   - keeps its range and its bytes, for the iteration still uses them;
+ *   - keeps its range and its bytes, for the iteration uses them;
  *   - takes nobody in, and does not count as a lane of the policy or the operator: another may be opened;
  *   - is left by its other members: those with work wait for memory, as if they had outgrown the lane;
  *   - does not count as progress: if nothing else moves, others are paged out to make room.
@@ -54,7 +54,7 @@ static void set_stuck(struct sal_engine *e, struct sal_lane *lane, bool stuck)
 	lane->stuck = stuck;
 	e->stuck_count += stuck ? 1 : -1u;
 	RB_FOREACH(s, sal_size_tree, &lane->members)
-		sal_touch(e, s);
+		sal_refile(e, s);
 	e->memory_changed = true;
 	e->lanes_freed = true;
 	e->lanes_over = true;

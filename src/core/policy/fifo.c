@@ -24,7 +24,7 @@ const struct sal_policy sal_policy_fifo = {
 	.name = "fifo",
 	.idea = "first come, first served: the oldest job owns its lane until it ends",
 	.lanes = 1,
-	.keeps_lane = true,
+	.owns_lane = true,
 	.rank = fifo_rank,
 	.prefers = fifo_prefers,
 };

@@ -34,6 +34,7 @@ const struct sal_policy sal_policy_las = {
 	.idea = "least attained service: good for short jobs when no length is known",
 	.state_size = sizeof(struct las_state),
 	.lanes = 1,
+	.takes_turns = true,
 	.rank = las_rank,
 	.tune = las_tune,
 	.prefers = las_prefers,

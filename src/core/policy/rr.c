@@ -27,6 +27,7 @@ const struct sal_policy sal_policy_rr = {
 	.slot_size = sizeof(struct sal_share_slot),
 	.state_size = sizeof(struct sal_share_state),
 	.lanes = 1,
+	.takes_turns = true,
 	.rank = sal_share_rank,
 	.tune = sal_share_tune,
 	.join = sal_share_join,

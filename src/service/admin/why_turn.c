@@ -65,16 +65,10 @@ static double turn_s(const struct svc_why *why, const struct sal_session *core)
 	const struct sal_iteration *head = TAILQ_FIRST(&core->queue);
 
 	if (!head) /* its turn is kept for it */
-		return core->hold_until_ns > why->now_ns
-			       ? svc_seconds(core->hold_until_ns - why->now_ns)
+		return core->reserved_until_ns > why->now_ns
+			       ? svc_seconds(core->reserved_until_ns - why->now_ns)
 			       : 0;
 	return head->expected_ns ? svc_seconds(head->expected_ns) : NAN;
-}
-
-/* Does one that had its turn go behind the others? With the rest, the first stays first. */
-static bool takes_turns(const struct sal_policy *policy)
-{
-	return policy == &sal_policy_fair || policy == &sal_policy_rr || policy == &sal_policy_las;
 }
 
 /* Those that go before it, into "holders" and the sentence; adds up what they take. */
@@ -138,10 +132,10 @@ void svc_why_ready(struct svc_why *why)
 		sal_words_add(&why->words, "; under %s %u go%s before it: %s%s", policy->name,
 			      ahead, ahead == 1 ? "es" : "", names.at,
 			      ahead > WHY_NAMED_MOST ? ", ..." : "");
-	if (policy->keeps_lane && (ahead > 0 || lane->running))
+	if (policy->owns_lane && (ahead > 0 || lane->running))
 		sal_words_add(&why->words, ", and the first keeps the lane until it ends");
 	sal_words_add(&why->words, ".");
-	if (!takes_turns(policy) &&
+	if (!policy->takes_turns &&
 	    (ahead > 0 || (lane->running && sal_session_before(lane->running, core))))
 		why->estimate_s = NAN; /* they may go again and again */
 }

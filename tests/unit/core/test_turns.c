@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns: a turn is kept for a session between two iterations; short programs pass; waiting in order. */
+/* turns: a turn is reserved for a session between two iterations; short programs pass; waiting in order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* A device of 1000 bytes and one lane, where turns are kept for up to `anticipate`. */
+/* A device of 1000 bytes and one lane, where turns are reserved for up to `anticipate`. */
 static void start(const struct sal_policy *policy, uint64_t anticipate_ns, uint64_t short_ns)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -38,7 +38,7 @@ static struct drv_job *open_with_priority(uint32_t priority)
 
 /* --- anticipation --------------------------------------------------------------------------------------- */
 
-static void test_turn_is_kept_until_its_window_ends(void **state)
+static void test_turn_is_reserved_until_its_window_ends(void **state)
 {
 	struct drv_job *a, *b;
 
@@ -112,7 +112,7 @@ static void test_gap_is_learned(void **state)
 	drv_submit(&d, a, 10, 10);
 	drv_submit(&d, b, 10, 10);
 	drv_done(&d, a, MS);
-	window = a->s->hold_until_ns - d.now_ns;
+	window = a->s->reserved_until_ns - d.now_ns;
 	assert_in_range(window, 200 * US, MS); /* a little more than it needs, not all of 5 ms */
 	assert_true(window > 2 * a->s->gap_ns);
 	assert_false(drv_runs(b));
@@ -442,7 +442,7 @@ static void test_fifo_lets_in_by_age(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_turn_is_kept_until_its_window_ends),
+		T(test_turn_is_reserved_until_its_window_ends),
 		T(test_tick_before_its_time_changes_nothing),
 		T(test_nobody_else_needs_no_alarm),
 		T(test_gap_is_learned),

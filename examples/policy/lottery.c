@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lottery - an example of a policy that draws lots: each turn goes to a session by chance, in proportion to its weight.
+ *
+ * Over many turns it is as fair as rr, with two numbers of memory. The engine may ask for the same turn several times,
+ * so the draw is kept in the lane's slot until the session that was drawn starts. Chance comes from a generator in
+ * the state: the same events give the same schedule, in salusd, in `salus sim` and in a replay.
+ *
+ * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
+ */
+#include "core/lane.h"
+#include "core/policy.h"
+
+#define SEED UINT64_C(20200302)
+
+struct lottery_state {
+	uint64_t chance; /* the generator */
+};
+
+struct lottery_lane {
+	uint64_t drawn; /* id of the session that has this turn; 0: nobody */
+};
+
+static struct lottery_lane *slot_of(struct sal_lane *lane)
+{
+	return (struct lottery_lane *)lane->slot;
+}
+
+/* Memory goes by age. */
+static struct sal_rank lottery_rank(const void *state, const struct sal_session *s)
+{
+	(void)state;
+	return (struct sal_rank){ .minor = s->id };
+}
+
+static void lottery_tune(void *state, const struct sal_tuning *tuning)
+{
+	struct lottery_state *lottery = state;
+
+	(void)tuning;
+	if (!lottery->chance)
+		lottery->chance = SEED;
+}
+
+/* Less than `bound`: the upper half of a linear congruential generator, scaled. */
+static uint64_t draw(struct lottery_state *lottery, uint64_t bound)
+{
+	lottery->chance = lottery->chance * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return (uint64_t)(((unsigned __int128)(lottery->chance >> 32) * bound) >> 32);
+}
+
+static struct sal_session *holder_of(struct sal_lane *lane, uint64_t ticket)
+{
+	struct sal_session *s = sal_lane_first(lane);
+
+	while (ticket >= sal_session_weight(s)) {
+		ticket -= sal_session_weight(s);
+		s = sal_lane_next(s);
+	}
+	return s;
+}
+
+static struct sal_session *lottery_pick(void *state, struct sal_lane *lane)
+{
+	struct sal_session *s;
+	uint64_t tickets = 0;
+
+	for (s = sal_lane_first(lane); s; s = sal_lane_next(s)) {
+		if (s->id == slot_of(lane)->drawn)
+			return s;
+		tickets += sal_session_weight(s);
+	}
+	s = holder_of(lane, draw(state, tickets));
+	slot_of(lane)->drawn = s->id;
+	return s;
+}
+
+/* The draw is used up; not by a short program of another session, which passes ahead. */
+static void lottery_start(void *state, struct sal_session *s)
+{
+	(void)state;
+	if (slot_of(s->lane)->drawn == s->id)
+		slot_of(s->lane)->drawn = 0;
+}
+
+const struct sal_policy sal_policy_lottery = {
+	.name = "lottery",
+	.idea = "each turn by lot, in proportion to weights",
+	.lane_slot_size = sizeof(struct lottery_lane),
+	.state_size = sizeof(struct lottery_state),
+	.lanes = 1,
+	.draws_lots = true,
+	.rank = lottery_rank,
+	.tune = lottery_tune,
+	.start = lottery_start,
+	.pick = lottery_pick,
+};

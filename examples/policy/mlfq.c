@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * mlfq - an example of a policy that needs to be woken: a multi-level feedback queue with a boost.
+ *
+ * Everybody starts at the top level. Who has used up the quantum of its level goes one level down, where turns come
+ * later but are twice as long. At the lowest level sessions take turns. After BOOST_NS of device time all are at the top
+ * again, so that nobody waits for ever behind newcomers. The boost changes the rank of every session at once: the alarm
+ * counts one more era and asks for all ranks to be read again; a slot of an older era counts as new.
+ *
+ * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
+ */
+#include "core/policy.h"
+
+#define LEVELS 4u
+#define QUANTUM_NS UINT64_C(100000000) /* of the top level */
+#define BOOST_NS UINT64_C(10000000000)
+
+struct mlfq_state {
+	uint64_t era; /* boosts so far */
+	uint64_t next_turn;
+	bool is_set_up;
+};
+
+struct mlfq_slot {
+	uint64_t era;
+	uint64_t turn; /* order within a level */
+	uint64_t used_ns; /* of the quantum */
+	uint32_t level;
+};
+
+static struct mlfq_slot *slot_of(struct sal_session *s)
+{
+	return (struct mlfq_slot *)s->slot;
+}
+
+static uint32_t level_of(const void *state, const struct sal_session *s)
+{
+	const struct mlfq_slot *slot = (const struct mlfq_slot *)s->slot;
+
+	return slot->era == ((const struct mlfq_state *)state)->era ? slot->level : 0;
+}
+
+static struct sal_rank mlfq_rank(const void *state, const struct sal_session *s)
+{
+	return (struct sal_rank){
+		.major = level_of(state, s),
+		.minor = ((const struct mlfq_slot *)s->slot)->turn,
+	};
+}
+
+static void mlfq_tune(void *state, const struct sal_tuning *tuning)
+{
+	struct mlfq_state *mlfq = state;
+
+	(void)tuning;
+	if (!mlfq->is_set_up)
+		sal_policy_wake_after(state, BOOST_NS);
+	mlfq->is_set_up = true;
+}
+
+static void mlfq_join(void *state, struct sal_session *s)
+{
+	struct mlfq_state *mlfq = state;
+
+	*slot_of(s) = (struct mlfq_slot){ .era = mlfq->era, .turn = mlfq->next_turn++ };
+}
+
+static void mlfq_charge(void *state, struct sal_session *s, uint64_t used_ns)
+{
+	struct mlfq_state *mlfq = state;
+	struct mlfq_slot *slot = slot_of(s);
+
+	if (slot->era != mlfq->era)
+		*slot = (struct mlfq_slot){ .era = mlfq->era, .turn = slot->turn };
+	slot->used_ns += used_ns;
+	if (slot->used_ns < QUANTUM_NS << slot->level)
+		return;
+	slot->used_ns = 0;
+	slot->turn = mlfq->next_turn++;
+	if (slot->level + 1 < LEVELS)
+		slot->level++;
+}
+
+static void mlfq_alarm(void *state)
+{
+	((struct mlfq_state *)state)->era++;
+	sal_policy_reread(state);
+	sal_policy_wake_after(state, BOOST_NS);
+}
+
+/* Worth a swap for one of a higher level, if the copies are short against its quantum. */
+static bool mlfq_prefers(const void *state, const struct sal_session *in,
+			 const struct sal_session *out, uint64_t cost_ns)
+{
+	return level_of(state, in) < level_of(state, out) && cost_ns < QUANTUM_NS;
+}
+
+const struct sal_policy sal_policy_mlfq = {
+	.name = "mlfq",
+	.idea = "feedback queue: who used much goes down a level, and up again with the boost",
+	.slot_size = sizeof(struct mlfq_slot),
+	.state_size = sizeof(struct mlfq_state),
+	.lanes = 1,
+	.rank = mlfq_rank,
+	.tune = mlfq_tune,
+	.join = mlfq_join,
+	.charge = mlfq_charge,
+	.alarm = mlfq_alarm,
+	.prefers = mlfq_prefers,
+};

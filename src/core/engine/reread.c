@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * reread - what a policy asks of the engine: to read all ranks again, and to be called after so much device time.
+ *
+ * A policy knows its state alone. The state is part of the engine, so the engine is found from there.
+ */
+#include "core/engine/engine_impl.h"
+
+static struct sal_engine *engine_of(void *state)
+{
+	return (struct sal_engine *)(void *)((char *)state - offsetof(struct sal_engine, state));
+}
+
+void sal_policy_reread(void *state)
+{
+	engine_of(state)->reread = true;
+}
+
+void sal_policy_wake_after(void *state, uint64_t device_ns)
+{
+	struct sal_engine *e = engine_of(state);
+
+	e->alarm_ns = device_ns > UINT64_MAX - e->device_ns ? UINT64_MAX : e->device_ns + device_ns;
+}
+
+void sal_reread_ranks(struct sal_engine *e)
+{
+	struct sal_session *s;
+
+	e->reread = false;
+	TAILQ_FOREACH(s, &e->sessions, session_link)
+		sal_refile(e, s);
+}
+
+void sal_count_device_time(struct sal_engine *e, uint64_t used_ns)
+{
+	e->device_ns += used_ns;
+	if (e->device_ns < e->alarm_ns)
+		return;
+	e->alarm_ns = UINT64_MAX;
+	if (e->policy->alarm)
+		e->policy->alarm(e->state);
+}
