@@ -10,11 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Memory is short if this part of the limit cannot be had. */
+/* Memory is short if the helper cannot map this fraction of its limit (one eighth). */
 #define PROBE_PARTS 8
 /*
- * The clock that RLIMIT_CPU goes by, as the kernel encodes it: user and system time of this process, counted by
- * ticks. CLOCK_PROCESS_CPUTIME_ID is exact and drifts away from it over the life of a helper.
+ * The clock that RLIMIT_CPU uses, as the kernel encodes it: user and system time of this process,
+ * counted in ticks. CLOCK_PROCESS_CPUTIME_ID is exact, and drifts away from the tick count over the
+ * life of a helper.
  */
 #define LIMIT_CLOCK ((clockid_t)(~0 * 8))
 
@@ -36,9 +37,9 @@ static bool is_memory_short(void)
 }
 
 /*
- * A vendor that gets no memory aborts, or uses NULL. The thread that failed is the one that runs this, and
- * errno is what the allocator left there. A small request fails only when little is left at all, and a large one
- * leaves ENOMEM.
+ * A vendor whose allocation fails aborts, or dereferences NULL. This handler runs on the thread
+ * whose allocation failed, so errno holds the allocator's error. A large request that fails leaves
+ * ENOMEM. A small request fails only when almost no memory is left.
  */
 static void on_crash(int number)
 {
@@ -57,7 +58,7 @@ void sal_allowance_open(const struct sal_helper_limits *limits)
 
 	if (limits->memory_bytes == 0 || setrlimit(RLIMIT_DATA, &memory) != 0)
 		return;
-	if (is_memory_short()) { /* built with a sanitizer, which maps terabytes */
+	if (is_memory_short()) { /* a sanitizer build maps terabytes */
 		memory.rlim_cur = RLIM_INFINITY;
 		(void)setrlimit(RLIMIT_DATA, &memory);
 		return;
@@ -68,7 +69,7 @@ void sal_allowance_open(const struct sal_helper_limits *limits)
 	(void)sigaction(SIGABRT, &crash, NULL);
 	(void)sigaction(SIGSEGV, &crash, NULL);
 	(void)sigaction(SIGBUS, &crash, NULL);
-	(void)sigaction(SIGILL, &crash, NULL); /* how compilers end what cannot go on */
+	(void)sigaction(SIGILL, &crash, NULL); /* a compiler's trap */
 	(void)sigaction(SIGTRAP, &crash, NULL);
 }
 
@@ -89,7 +90,7 @@ void sal_allowance_begin(const struct sal_helper_limits *limits)
 	errno = 0;
 	if (limits->cpu_s == 0 || clock_gettime(LIMIT_CLOCK, &used) != 0)
 		return;
-	limit_cpu((rlim_t)used.tv_sec + 1 + limits->cpu_s); /* a second that has begun is free */
+	limit_cpu((rlim_t)used.tv_sec + 1 + limits->cpu_s); /* + 1: rounds up */
 }
 
 void sal_allowance_end(void)

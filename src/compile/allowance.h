@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * allowance - what a helper may take of the machine. Over it, the process ends; the pool tells why.
+ * allowance - limits the memory and the CPU time of a helper. A helper that exceeds a limit ends;
+ * the pool reports the reason.
  *
- * Memory is limited by RLIMIT_DATA: private memory that can be written. The address space is no measure: vendors
- * reserve much more of it than they use, some of them more than any machine has.
+ * RLIMIT_DATA limits memory: private, writable memory. The size of the address space is no measure,
+ * because vendors reserve much more of it than they use, some of them more than any machine has.
  *
- * CPU time is limited for each task anew, so that no task pays for those before it.
+ * The CPU limit is set again for each task, so that no task pays for earlier tasks.
  *
- * Threads: the one that compiles.
+ * Threads: the thread that compiles.
  */
 #ifndef SAL_COMPILE_ALLOWANCE_H
 #define SAL_COMPILE_ALLOWANCE_H
 
 #include <stdint.h>
 
-/* The exit status of a helper that died for lack of memory, whatever the vendor did then. */
+/* Exit status of a helper that ran out of memory, however the vendor failed. */
 #define SAL_EXIT_NO_MEMORY 71
 
 /* 0: no limit. */
@@ -23,9 +24,9 @@ struct sal_helper_limits {
 	uint64_t cpu_s; /* of each task */
 };
 
-/* Before anything of the vendor's runs. */
+/* Call this before any code of the vendor runs. */
 void sal_allowance_open(const struct sal_helper_limits *limits);
-/* Around each task. */
+/* Call these around each task. */
 void sal_allowance_begin(const struct sal_helper_limits *limits);
 void sal_allowance_end(void);
 

@@ -8,7 +8,7 @@
 
 #define NAME_CHARS_MAX 100
 
-/* Where an instruction stands, and who is told. */
+/* The position of an instruction, and where to report an error. */
 struct place {
 	const struct sal_hlo_module *module;
 	const struct sal_hlo_computation *computation;
@@ -31,8 +31,8 @@ static int damaged(struct sal_err *err)
 static int refuse_topk(const struct place *at, const struct sal_hlo_instruction *in)
 {
 	return sal_err_set(at->err, SAL_INVALID_ARGUMENT,
-			   "custom call %.*s to TopK is refused: it takes f32[n] or f32[m,n] and "
-			   "gives as many f32 as s32, at most n of each row",
+			   "custom call %.*s to TopK is refused: TopK takes f32[n] or f32[m,n] "
+			   "and returns as many f32 as s32 values, at most n for each row",
 			   chars(in->name), in->name.at);
 }
 
@@ -48,7 +48,7 @@ static int find_shape(const struct place *at, int64_t id, struct sal_hlo_shape *
 	return -SAL_DATA_LOSS;
 }
 
-/* The same rows as the operand's, the last dimension no longer than its. */
+/* The same number of rows as the operand; the last dimension is not longer than the operand's. */
 static bool is_top_of(const struct sal_hlo_shape *part, const struct sal_hlo_shape *whole,
 		      uint64_t type)
 {
@@ -85,7 +85,7 @@ static int check_topk(const struct place *at, const struct sal_hlo_instruction *
 
 /* --- instructions --------------------------------------------------------------------------------- */
 
-/* Names that XLA for GPUs gives to its own calls of libraries. */
+/* Names that XLA for GPUs gives to its own library calls. */
 static bool is_library_call(struct sal_text target)
 {
 	static const char *const starts[] = { "__cublas$", "__cudnn$", "__cusolver$", "__cub$",
@@ -111,7 +111,7 @@ static int check_call(const struct place *at, const struct sal_hlo_instruction *
 				   chars(in->target), in->target.at);
 	return sal_err_set(at->err, SAL_UNIMPLEMENTED,
 			   "the custom call to %.*s is refused: custom calls are not supported "
-			   "through Salus yet, but for those that the compiler makes itself",
+			   "through Salus yet, except those that the compiler adds itself",
 			   chars(in->target), in->target.at);
 }
 
@@ -141,14 +141,18 @@ static int check_instruction(const struct place *at, const struct sal_hlo_instru
 		return check_sort(at, in);
 	for (size_t i = 0; i < sizeof(feeds) / sizeof(feeds[0]); i++)
 		if (sal_text_is(in->opcode, feeds[i]))
-			return sal_err_set(at->err, SAL_UNIMPLEMENTED,
-					   "%s is refused: a program cannot talk to its host "
-					   "while it runs through Salus",
-					   feeds[i]);
+			return sal_err_set(
+				at->err, SAL_UNIMPLEMENTED,
+				"%s is refused: through Salus, a program cannot talk to its "
+				"host while it runs",
+				feeds[i]);
 	return SAL_OK;
 }
 
-/* What only the compiler puts into a program, and then trusts; in what a client sends it may be anything. */
+/*
+ * Refuses instructions that only the compiler adds. The compiler trusts such instructions, and a
+ * client can put anything into them.
+ */
 static int check_sent(const struct place *at, const struct sal_hlo_instruction *in)
 {
 	static const char *const own[] = { "fusion",	   "bitcast",	 "async-start",
@@ -158,8 +162,8 @@ static int check_sent(const struct place *at, const struct sal_hlo_instruction *
 	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
 		if (sal_text_is(in->opcode, own[i]))
 			return sal_err_set(at->err, SAL_INVALID_ARGUMENT,
-					   "%s %.*s is refused: programs are taken before they are "
-					   "optimised, not after",
+					   "%s %.*s is refused: send the program before it is "
+					   "optimised, not after that",
 					   own[i], chars(in->name), in->name.at);
 	return SAL_OK;
 }
@@ -217,9 +221,10 @@ int sal_check_program(const struct sal_check *check, struct sal_err *err)
 	if (check->optimized.size > 0)
 		return check_text(check->optimized, true, check, check_instruction, err);
 	if (!is_hlo)
-		return is_cpu ? sal_err_set(err, SAL_UNIMPLEMENTED,
-					    "the plugin does not show what it compiled, so that it "
-					    "cannot be checked; it is not run with other jobs")
+		return is_cpu ? sal_err_set(
+					err, SAL_UNIMPLEMENTED,
+					"the plugin does not show the optimised program, so Salus "
+					"cannot check it and does not run it next to other jobs")
 			      : SAL_OK;
 	return check_text(check->program, false, check, check_instruction, err);
 }

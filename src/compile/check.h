@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check - whether a compiled program may be run where others' programs run.
+ * check - decides whether a compiled program may run in the process that all jobs share.
  *
- * A compiler checks types and shapes, but some of what it accepts has the device's runtime write outside of its
- * buffers or wait for ever, in the process that all jobs share. Refused, with a sentence:
+ * The compiler checks types and shapes. But for some programs that it accepts, the device's runtime
+ * writes outside of its buffers or waits for ever. These programs are refused, with a reason:
  *
- *   custom calls      to anything but what is listed, and TopK whose shapes do not fit together
+ *   custom calls      to a function that is not listed, and to TopK if the shapes do not match
  *   sorts             whose comparator is not proven to be an order (order.h)
- *   infeed and kin    which wait for a host that never answers
- *   dynamic shapes    in results: the runtime trusts sizes that the program computes (these are custom calls)
+ *   infeed, send, ..  the host never answers
+ *   dynamic shapes    in results: the runtime trusts sizes that the program computes; these are
+ *                     custom calls
  *
- * What is checked is the optimised program: nothing is rewritten after it.
+ * The check reads the optimised program, because no later pass rewrites that program.
  */
 #ifndef SAL_COMPILE_CHECK_H
 #define SAL_COMPILE_CHECK_H
@@ -19,14 +20,16 @@
 #include "base/facts.h"
 
 struct sal_check {
-	struct sal_text platform; /* the vendor's name of it: "cpu", "cuda", ... */
-	struct sal_text format, program; /* what the client sent */
-	struct sal_text optimized; /* HloModuleProtoWithConfig; empty: the plugin cannot tell */
+	struct sal_text platform; /* the vendor's name for the platform: "cpu", "cuda", ... */
+	struct sal_text format, program; /* as the client sent them */
+	struct sal_text optimized; /* HloModuleProtoWithConfig; empty: not provided */
 };
 
 /*
- * HLO that a client sent must not hold what only the compiler makes, fusions and the like. Without an optimised program, what the client sent is checked, if it is HLO; if it is not, a program for the CPU
- * is refused. -SAL_INVALID_ARGUMENT and -SAL_UNIMPLEMENTED say what is wrong with the program.
+ * HLO from a client must not contain instructions that only the compiler makes, such as fusions. If
+ * there is no optimised program, the client's program is checked, provided that it is HLO. Any
+ * other program without an optimised form is refused on the CPU. Returns -SAL_INVALID_ARGUMENT or
+ * -SAL_UNIMPLEMENTED, with the reason.
  */
 int sal_check_program(const struct sal_check *check, struct sal_err *err);
 

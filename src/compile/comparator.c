@@ -4,19 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fusions within fusions. */
+/* Depth of nested fusions. */
 #define DEPTH_MAX 8
 #define VISITED_MAX (1u << 20)
 
-/* A computation being taken apart: the places of its instructions, by their ids. */
+/*
+ * A computation while it is expanded: maps the ids of its instructions to their places in the
+ * graph.
+ */
 struct scope {
 	const struct sal_hlo_module *module;
 	const struct scope *caller; /* NULL: the comparator itself */
 	const uint32_t *args; /* of a fusion: the places of its operands */
 	size_t arg_count;
 	int64_t *ids; /* owned */
-	uint32_t *places; /* owned; SAL_NODE_NONE: a free slot */
-	uint32_t size, depth; /* size: a power of two */
+	uint32_t *places; /* owned; SAL_NODE_NONE: an empty slot */
+	uint32_t size, depth; /* size: of both tables, a power of two */
 };
 
 /* --- instructions --------------------------------------------------------------------------------- */
@@ -47,7 +50,10 @@ enum sal_type_class sal_class_of(uint64_t type)
 	return type >= SAL_HLO_U8 && type <= SAL_HLO_U64 ? SAL_CLASS_UNSIGNED : SAL_CLASS_REAL;
 }
 
-/* Arithmetic of real numbers is not here: compilers may contract it on one side and not on the other. */
+/*
+ * Floating-point arithmetic is missing: a compiler may contract it on one side and not on the
+ * other.
+ */
 static enum sal_op op_of(struct sal_text opcode, enum sal_type_class class)
 {
 	static const struct {
@@ -197,7 +203,7 @@ static int scope_put(struct scope *s, int64_t id, uint32_t place)
 	uint32_t *slot = slot_of(s, id);
 
 	if (*slot != SAL_NODE_NONE)
-		return -SAL_DATA_LOSS; /* two of one id */
+		return -SAL_DATA_LOSS; /* two instructions have the same id */
 	*slot = place;
 	s->ids[slot - s->places] = id;
 	return SAL_OK;
@@ -250,7 +256,7 @@ static int link_node(struct sal_comparator *c, const struct scope *s, const int6
 	return SAL_OK;
 }
 
-/* Makes room for one more node, in the array and in the table, which is then filled anew. */
+/* Makes room for one more node in the array and in the hash table. Growing rebuilds the table. */
 static int make_room(struct sal_comparator *c)
 {
 	uint32_t room = c->room ? 2 * c->room : 64;
@@ -294,7 +300,7 @@ static int add_node(struct sal_comparator *c, const struct scope *s,
 static int expand(struct sal_comparator *c, struct scope *s,
 		  const struct sal_hlo_computation *computation, uint32_t *out_root);
 
-/* Fusions of other kinds are calls of libraries. */
+/* Fusions of other kinds are library calls. */
 static bool is_inlined(const struct sal_hlo_instruction *in)
 {
 	return in->called_count == 1 &&

@@ -17,7 +17,7 @@
 #define FILES(number, name) USUAL(FILE, number, name, 0)
 #define INTERNAL(number, name) USUAL(INTERNAL, number, name, 0)
 
-/* By number. */
+/* Sorted by number. */
 static const struct sal_flag flags[] = {
 	KEPT(2, "xla_hlo_graph_addresses"),
 	DROPPED(9, "xla_hlo_profile"),

@@ -42,9 +42,9 @@ uint64_t sal_frame_bytes(const uint64_t sizes[SAL_FRAME_PARTS])
 	uint64_t total = 0;
 
 	for (int i = 0; i < SAL_FRAME_PARTS; i++) {
-		if (sizes[i] > SAL_FRAME_MOST_BYTES)
+		if (sizes[i] > SAL_FRAME_BYTES_MAX)
 			return UINT64_MAX;
 		total += sizes[i];
 	}
-	return total > SAL_FRAME_MOST_BYTES ? UINT64_MAX : total;
+	return total > SAL_FRAME_BYTES_MAX ? UINT64_MAX : total;
 }

@@ -34,14 +34,14 @@ enum {
 	LITERAL_PREDS = 2,
 };
 
-/* Where a field that may be there once goes: a text or a number. */
+/* The destination of a field that occurs at most once: a text or a number. */
 struct slot {
 	uint32_t number;
 	struct sal_text *text;
 	uint64_t *value;
 };
 
-/* Where a repeated number goes. */
+/* The destination of a repeated number. */
 struct list {
 	int64_t *at;
 	size_t room, *count;
@@ -57,7 +57,7 @@ static int damaged(struct sal_err *err)
 	return sal_err_set(err, SAL_DATA_LOSS, "the program is not a well-formed HloModuleProto");
 }
 
-/* Puts a field where it belongs. *seen has a bit for each slot. */
+/* Stores a field in its slot. *seen has one bit for each slot. */
 static int fill(const struct slot *slots, size_t count, const struct sal_proto_field *f,
 		uint32_t *seen)
 {
@@ -84,7 +84,7 @@ static void list_add(const struct list *list, uint64_t value)
 	++*list->count;
 }
 
-/* Repeated numbers come one by one or packed. */
+/* Repeated numbers arrive one by one or packed. */
 static int list_fill(const struct list *list, const struct sal_proto_field *f)
 {
 	struct sal_text rest = f->bytes;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hlo - reads XLA's HloModuleProto as far as check.c and order.c need it.
+ * hlo - reads the parts of XLA's HloModuleProto that check.c and order.c need.
  *
- * A module is an array of computations; a computation is a text of instructions, which are decoded one at a time
- * into the caller's struct. Nothing is copied: everything points into the module's bytes.
+ * A module is an array of computations. A computation is a sequence of encoded instructions, which
+ * are decoded one at a time into the caller's struct. Nothing is copied: all texts point into the
+ * module's bytes.
  *
- * A field that may be there once and is there twice is refused: readers of protocol buffers would merge the two.
+ * A field that must occur at most once and occurs twice is refused: other readers of protocol
+ * buffers would merge the two.
  */
 #ifndef SAL_COMPILE_HLO_H
 #define SAL_COMPILE_HLO_H
@@ -17,7 +19,7 @@
 #include "base/err.h"
 #include "base/facts.h"
 
-/* Of select, the widest instruction that is read closely. */
+/* Operands of select, the widest instruction that order.c reads in detail. */
 #define SAL_HLO_OPERANDS_MAX 3
 #define SAL_HLO_DIMS_MAX 8
 
@@ -46,25 +48,25 @@ enum sal_hlo_type {
 struct sal_hlo_computation {
 	int64_t id, root;
 	struct sal_text name;
-	struct sal_text body; /* the whole message */
+	struct sal_text body; /* the encoded computation */
 };
 
 struct sal_hlo_module {
-	struct sal_hlo_computation *computations; /* owned; by id */
+	struct sal_hlo_computation *computations; /* owned; sorted by id */
 	size_t count;
 };
 
 struct sal_hlo_shape {
 	uint64_t type;
-	bool is_dynamic; /* has a dimension whose size is known only when it runs */
+	bool is_dynamic; /* some dimension's size is known only at run time */
 	size_t rank;
-	int64_t dims[SAL_HLO_DIMS_MAX]; /* those of the first dimensions */
+	int64_t dims[SAL_HLO_DIMS_MAX]; /* the first dimensions, if there are more */
 	struct sal_text whole;
 };
 
-/* Counts may exceed the room of their arrays, which then hold the first. */
+/* A count may exceed the size of its array. The array then holds the first elements. */
 struct sal_hlo_instruction {
-	struct sal_text whole; /* for sal_hlo_operands */
+	struct sal_text whole; /* the encoded instruction, for sal_hlo_operands */
 	struct sal_text name, opcode, target, direction, comparison, fusion, shape, literal;
 	int64_t id;
 	uint64_t parameter;
@@ -74,22 +76,28 @@ struct sal_hlo_instruction {
 	int64_t called;
 };
 
-/* program: HloModuleProtoWithConfig (has_config) or HloModuleProto. Fails with -SAL_DATA_LOSS. */
+/*
+ * program is a HloModuleProtoWithConfig (has_config) or a HloModuleProto. Fails with
+ * -SAL_DATA_LOSS.
+ */
 int sal_hlo_open(struct sal_text program, bool has_config, struct sal_hlo_module *out_module,
 		 struct sal_err *err);
 void sal_hlo_close(struct sal_hlo_module *module);
 
-/* NULL: there is none of this id. */
+/* NULL: no computation has this id. */
 const struct sal_hlo_computation *sal_hlo_find(const struct sal_hlo_module *module, int64_t id);
 
-/* The next instruction of what is left of a body: 1, 0 at the end, or -SAL_DATA_LOSS. */
+/* Reads the next instruction from the rest of a body: 1, 0 at the end, or -SAL_DATA_LOSS. */
 int sal_hlo_next(struct sal_text *rest, struct sal_hlo_instruction *out_instruction);
-/* All operands, of which there are operand_count. */
+/* Reads all operands: operand_count ids. */
 int sal_hlo_operands(const struct sal_hlo_instruction *instruction, int64_t *out_ids);
 int sal_hlo_shape(struct sal_text shape, struct sal_hlo_shape *out_shape);
-/* The next part of a tuple's shape, of what is left of shape->whole: 1, 0 at the end, or -SAL_DATA_LOSS. */
+/*
+ * Reads the next element of a tuple's shape from the rest of shape->whole: 1, 0 at the end, or
+ * -SAL_DATA_LOSS.
+ */
 int sal_hlo_next_part(struct sal_text *rest, struct sal_hlo_shape *out_shape);
-/* A constant of one pred: 0 or 1, or -SAL_DATA_LOSS. */
+/* The value of a constant of one pred: 0 or 1, or -SAL_DATA_LOSS. */
 int sal_hlo_pred(struct sal_text literal);
 
 bool sal_text_is(struct sal_text text, const char *name);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * salus-compile - compiles programs for salusd, in a process of its own, so that it may crash.
+ * salus-compile - compiles programs for salusd in a process of its own. A crash of the compiler
+ * ends only this process.
  *
- * Questions come on standard input, answers go to standard output, one after the other, as frame.h says. The
- * vendor's plugin may print what it likes: the two are moved away before it is loaded, and what it prints to
- * standard output is lost. Standard error is the log.
+ * Questions arrive on standard input, answers go to standard output, one at a time (frame.h). The
+ * vendor's plugin may print anything, so both streams move to other descriptors before the plugin
+ * is loaded. Standard output then goes to /dev/null. Standard error goes to the log.
  *
- * It ends when its input ends, at once, even in the middle of a compilation: a second thread does nothing but
- * watch for that. (A death signal would come when the thread that started us ends, not the daemon.)
+ * The process exits as soon as its input is closed, even during a compilation: a second thread
+ * waits for that. (A parent death signal would arrive when the thread that started us ends, not
+ * when the daemon ends.)
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +35,7 @@
 #include "wire/facts.h"
 
 #define EXIT_USAGE 64
-/* A helper that has been asked for nothing for this long tidies up. */
+/* A helper that gets no question for this long gives free memory back. */
 #define LULL_MS 200
 
 struct worker {
@@ -98,7 +100,10 @@ static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compil
 	return fine;
 }
 
-/* Before anybody gets it: the daemon loads, runs and keeps what comes from here. */
+/*
+ * Runs before anybody gets the program: the daemon loads, runs and stores every program that comes
+ * from here.
+ */
 static int check_compiled(const struct worker *w, struct sal_text format, struct sal_text program,
 			  struct sal_compiled *compiled, struct sal_err *err)
 {
@@ -108,7 +113,7 @@ static int check_compiled(const struct worker *w, struct sal_text format, struct
 				   .optimized = w->compiler->optimized(compiled) };
 
 	if (w->ops == &sal_device_fake)
-		return SAL_OK; /* its programs are no HLO */
+		return SAL_OK; /* programs of the fake device are not HLO */
 	return sal_check_program(&check, err);
 }
 
@@ -157,7 +162,7 @@ static int open_device(struct worker *w, struct sal_err *err)
 	return rc;
 }
 
-/* False: nobody is there any more, or we are of no use. */
+/* Returns false if the daemon is gone, or if this process cannot continue. */
 static bool serve_one(struct worker *w)
 {
 	uint8_t head[SAL_FRAME_HEAD_BYTES];
@@ -173,7 +178,7 @@ static bool serve_one(struct worker *w)
 		return false;
 	fine = sal_read_all(w->in, bytes, sal_frame_bytes(f.sizes));
 	if (fine && open_device(w, &err) < 0)
-		fine = send_error(w, f.id, &err); /* the next one tries again */
+		fine = send_error(w, f.id, &err); /* the next question tries again */
 	else if (fine)
 		fine = compile_within(w, &f, bytes);
 	free(bytes);
@@ -181,8 +186,9 @@ static bool serve_one(struct worker *w)
 }
 
 /*
- * A large program takes gigabytes to compile. Not after each one: to look at the heap takes a part of the time that a
- * small program takes, and its job is about to send the next.
+ * Compiling a large program takes gigabytes, so free memory goes back to the system. This happens
+ * only after a lull, not after each program: trimming the heap takes a noticeable part of the time
+ * of a small compilation, and the job is about to send its next program.
  */
 static void tidy_in_a_lull(const struct worker *w)
 {
@@ -209,7 +215,7 @@ static void *watch(void *ctx)
 
 	while (poll(&p, 1, -1) < 0 && errno == EINTR)
 		continue;
-	_exit(0); /* no farewell from the vendor's destructors: they may wait for the compilation */
+	_exit(0); /* skips the vendor's destructors: they may wait for the compilation */
 	return NULL;
 }
 
@@ -222,7 +228,7 @@ static bool start_watching(struct worker *w)
 	return pthread_detach(thread) == 0;
 }
 
-/* Before anything of the vendor's runs. */
+/* Runs before any code of the vendor. */
 static bool move_streams(struct worker *w)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -239,15 +245,15 @@ static void harden(void)
 	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	sal_guard_memory();
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon, which ends us */
+	(void)signal(SIGINT, SIG_IGN); /* Ctrl-C is for the daemon */
 }
 
 static const char usage[] =
 	"usage: salus-compile --plugin PATH|fake [--memory-bytes N] [--cpu-seconds N]\n\n"
-	"Compiles programs for salusd, which starts it. Questions come on standard input, answers go to\n"
-	"standard output; neither is for people.\n";
+	"Compiles programs for salusd. salusd starts this program and talks to it: questions on standard\n"
+	"input, answers on standard output, both binary.\n";
 
-/* Returns -1 to go on, or how to exit. */
+/* Returns -1 to continue, or the exit status. */
 static int parse(struct worker *w, int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -295,7 +301,7 @@ int main(int argc, char **argv)
 		(void)fprintf(stderr, "salus-compile: cannot start: %s\n", strerror(errno));
 		return EXIT_FAILURE;
 	}
-	(void)open_device(&w, &err); /* before it is needed: this takes time */
+	(void)open_device(&w, &err); /* in advance: opening takes time */
 	while (serve_one(&w))
 		tidy_in_a_lull(&w);
 	_exit(EXIT_SUCCESS);

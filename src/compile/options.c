@@ -20,10 +20,10 @@ enum {
 enum verdict {
 	KEEP,
 	DROP,
-	ENTER, /* a message to be judged field by field */
+	ENTER, /* a message: judge each of its fields */
 };
 
-/* A field outside DebugOptions that is known: kept, or refused by its name. */
+/* A known field outside DebugOptions: kept, or refused with its name. */
 struct known {
 	uint32_t number;
 	const char *refused; /* NULL: kept */
@@ -55,7 +55,7 @@ static const struct known known_build[] = {
 	{ 11, "run_backend_only" }, /* skips the passes that check and rewrite the program */
 	{ 12, NULL }, /* allow_spmd_sharding_propagation_to_output */
 	{ 13, "comp_envs" },
-	{ 14, NULL }, /* fdo_profile: its bytes */
+	{ 14, NULL }, /* fdo_profile: the bytes of the profile */
 	{ 15, NULL }, /* device_memory_size */
 	{ 16, NULL }, /* auto_spmd_partitioning_mesh_shape */
 	{ 17, NULL }, /* auto_spmd_partitioning_mesh_ids */
@@ -71,7 +71,7 @@ static const struct known known_build[] = {
 	{ 27, "gpu_topology" },
 };
 
-/* How names end of options that hold paths or command lines, if the table of flags does not know them. */
+/* Unknown options whose names end like this may hold paths or command lines. */
 static const char *const suspicious_ends[] = {
 	"_path", "_dir", "_directory", "_file", "_filename", "_to", "_from", "_flags",
 };
@@ -83,7 +83,7 @@ struct cleaner {
 	struct sal_err *err;
 };
 
-/* Says what to do with one field of a message; *out_judge is for ENTER. */
+/* Decides what to do with one field of a message. ENTER sets *out_judge. */
 struct judge;
 typedef int judge_fn(const struct sal_proto_field *f, const struct judge **out_judge,
 		     struct sal_err *err);
@@ -127,8 +127,8 @@ static struct sal_text text_of(const char *name)
 static int refuse_file(struct sal_err *err, struct sal_text name)
 {
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
-			   "compile option %.*s is refused: programs are compiled by the daemon, "
-			   "which takes neither files nor command lines from its clients",
+			   "compile option %.*s is refused: the daemon compiles the programs, and "
+			   "it accepts neither files nor command lines from clients",
 			   name_chars(name), name.at);
 }
 
@@ -136,16 +136,16 @@ static int refuse_internal(struct sal_err *err, struct sal_text name)
 {
 	return sal_err_set(
 		err, SAL_INVALID_ARGUMENT,
-		"compile option %.*s is refused: it would change how the compiler checks "
-		"programs, or how the daemon itself runs, for all of its clients",
+		"compile option %.*s is refused: this option changes how the compiler checks "
+		"programs, or how the daemon runs, for all clients",
 		name_chars(name), name.at);
 }
 
 static int refuse_unknown(struct sal_err *err, struct sal_text name)
 {
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
-			   "No such compile option: '%.*s': it is not one of those that the daemon "
-			   "takes from its clients",
+			   "No such compile option: '%.*s': it is not among the options that the "
+			   "daemon accepts from clients",
 			   name_chars(name), name.at);
 }
 
@@ -163,7 +163,7 @@ static int apply(const struct sal_flag *flag, struct sal_err *err)
 	}
 }
 
-/* Every key of a map entry; readers take the last, but there should be one. */
+/* Judges every key of a map entry. Other readers take the last key; an entry should have one. */
 static int judge_keys(struct sal_text entry, int (*judge_key)(struct sal_text, struct sal_err *),
 		      struct sal_err *err)
 {
@@ -183,14 +183,17 @@ static int judge_keys(struct sal_text entry, int (*judge_key)(struct sal_text, s
 	return rc < 0 ? malformed(err) : verdict;
 }
 
-/* What XLA does not read itself goes to LLVM's command line, which can load libraries and write files. */
+/*
+ * XLA passes keys that it does not read itself to LLVM's command line. That can load libraries and
+ * write files.
+ */
 static int judge_extra_key(struct sal_text key, struct sal_err *err)
 {
 	if (sal_flag_is_extra(key))
 		return KEEP;
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "compile option xla_backend_extra_options is refused for \"%.*s\": the "
-			   "daemon takes no LLVM flags from its clients",
+			   "daemon accepts no LLVM flags from clients",
 			   key.size < 60 ? (int)key.size : 60, key.at);
 }
 
@@ -232,7 +235,9 @@ static bool is_usual(const struct sal_flag *flag, const struct sal_proto_field *
 	       text_is(f->bytes, flag->usual_text);
 }
 
-/* An option that is not known is left out: frameworks send all options that they know, set or not. */
+/*
+ * Drops unknown options: frameworks send all options that they know, also those that are not set.
+ */
 static int judge_debug(const struct sal_proto_field *f, const struct judge **out_judge,
 		       struct sal_err *err)
 {
@@ -294,7 +299,10 @@ static void append(struct cleaner *c, const char *at, size_t size)
 	c->size += size;
 }
 
-/* Puts tag and new length before the content that was written from `start` on, which holds their old room. */
+/*
+ * Writes the tag and the new length in front of the content, which begins at `start` and has room
+ * for the old tag and length before it.
+ */
 static void close_message(struct cleaner *c, const struct sal_proto_field *f, size_t start)
 {
 	size_t room = f->whole.size - f->bytes.size;
@@ -308,7 +316,7 @@ static void close_message(struct cleaner *c, const struct sal_proto_field *f, si
 	c->size = start + size + content;
 }
 
-/* Three levels deep at most: the judges see to that. */
+/* At most three levels deep: the judges enter no deeper message. */
 // NOLINTNEXTLINE(misc-no-recursion)
 static int clean_message(struct cleaner *c, const struct judge *judge, struct sal_text rest)
 {
@@ -355,7 +363,7 @@ int sal_options_clean(struct sal_text options, char **out_bytes, size_t *out_siz
 		free(c.out);
 		return rc;
 	}
-	if (c.dropped == 0) { /* also byte for byte where lengths are written in unusual ways */
+	if (c.dropped == 0) { /* keeps lengths in unusual encodings */
 		if (options.size > 0)
 			memcpy(c.out, options.at, options.size);
 		c.size = options.size;

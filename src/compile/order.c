@@ -6,7 +6,7 @@
 
 #include "compile/comparator.h"
 
-/* Instructions looked at in all: some seconds. */
+/* Limit of instructions evaluated in one proof: some seconds. */
 #define WORK_MAX (UINT64_C(1) << 30)
 
 enum truth {
@@ -22,19 +22,19 @@ enum sign {
 	ANY,
 };
 
-/* What is known of a node. */
+/* Facts about a node. */
 struct fact {
 	enum truth truth;
-	uint32_t own_key; /* that the node's value is, if some comparison decides by it; else SAL_NODE_NONE */
-	uint32_t key; /* by which this comparison decides; else SAL_NODE_NONE */
-	enum truth answers[3]; /* of such a comparison, by sign */
+	uint32_t own_key; /* of this node's value, if a comparison uses it; else SAL_NODE_NONE */
+	uint32_t key; /* the key by which this comparison decides; else SAL_NODE_NONE */
+	enum truth answers[3]; /* the answers of this comparison, by sign */
 };
 
 struct proof {
 	struct sal_comparator graph; /* owned */
 	struct fact *facts; /* owned; by place */
-	uint32_t *logic; /* owned: places of what is yes or no and depends on both sides */
-	enum sign *signs; /* owned; by key */
+	uint32_t *logic; /* owned: places of boolean nodes that depend on both sides */
+	enum sign *signs; /* owned; indexed by key */
 	uint32_t logic_count, key_count;
 	uint64_t work;
 };
@@ -56,7 +56,7 @@ static bool is_total(const struct sal_node *compare, const struct sal_node *oper
 	}
 }
 
-/* What a comparison says if its left side is less, equal, greater. */
+/* The answers of a comparison if its left side is less, equal, greater. */
 static bool answers_of(struct sal_text direction, enum truth out_answers[3])
 {
 	static const struct {
@@ -76,7 +76,7 @@ static bool answers_of(struct sal_text direction, enum truth out_answers[3])
 	return false;
 }
 
-/* The same of both sides? Then *out_swapped says which is on the left. */
+/* True if both sides compute the same key. *out_swapped then says that b is on the left. */
 static bool is_mirrored(const struct proof *p, const struct sal_node *compare, bool *out_swapped)
 {
 	const struct sal_node *left = &p->graph.nodes[compare->operands[0]];
@@ -225,7 +225,7 @@ static enum truth truth_of(const struct proof *p, uint32_t place)
 	}
 }
 
-/* What the comparator answers, given what is known of the signs. */
+/* Evaluates the comparator, given the known signs. */
 static enum truth evaluate(struct proof *p)
 {
 	for (uint32_t i = 0; i < p->logic_count; i++)
@@ -234,7 +234,7 @@ static enum truth evaluate(struct proof *p)
 	return p->facts[p->graph.root].truth;
 }
 
-/* Does this key decide alone, now that those before it are equal? */
+/* True if this key alone decides, now that all earlier keys are equal. */
 static bool decides(struct proof *p, uint32_t key)
 {
 	enum truth less;
@@ -269,7 +269,7 @@ static bool is_order(struct proof *p)
 	return answer == NO;
 }
 
-/* One key, of floating-point numbers among which NaN is unordered. */
+/* One key of floating-point numbers, in which NaN is unordered. */
 static bool is_partial(const struct proof *p)
 {
 	const struct sal_node *root = &p->graph.nodes[p->graph.root];
@@ -288,12 +288,12 @@ static int judge(struct proof *p, bool is_stable, struct sal_err *err)
 	if (is_partial(p))
 		return sal_err_set(
 			err, SAL_INVALID_ARGUMENT,
-			"compares floating-point numbers without a total order, which is "
-			"no order if one is NaN; compare with TOTALORDER, as jnp.sort and "
+			"compares floating-point numbers without a total order, and that "
+			"is no order with NaN; compare with TOTALORDER, as jnp.sort and "
 			"lax.top_k do, or ask for a stable sort");
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
-			   "is not known to be a strict order: a < b or a > b, on one key or on "
-			   "several");
+			   "cannot be proven to be a strict order: a < b or a > b, on one key "
+			   "or on several");
 }
 
 int sal_order_check(const struct sal_hlo_module *module,

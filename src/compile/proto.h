@@ -2,8 +2,9 @@
 /*
  * proto - reads the wire format of protocol buffers, field by field, without knowing the message.
  *
- * Stricter than the format where readers differ, so that what we judged is what the vendor will read: tags
- * have at most five bytes and 32 bits, field number 0 and groups are refused.
+ * This reader is stricter than the format where other readers differ, so that the vendor reads the
+ * same fields that we checked: a tag has at most five bytes and 32 bits, field number 0 and groups
+ * are refused.
  */
 #ifndef SAL_COMPILE_PROTO_H
 #define SAL_COMPILE_PROTO_H
@@ -27,13 +28,16 @@ struct sal_proto_field {
 	struct sal_text whole; /* tag, length and content */
 };
 
-/* Takes the next field off *rest: 1, or 0 at the end, or -SAL_INVALID_ARGUMENT if it is malformed. */
+/*
+ * Removes the next field from *rest: 1, 0 at the end, or -SAL_INVALID_ARGUMENT if the field is
+ * malformed.
+ */
 int sal_proto_next(struct sal_text *rest, struct sal_proto_field *out_field);
 
-/* Takes a varint off *rest, as packed repeated fields hold them. */
+/* Removes a varint from *rest, for packed repeated fields. */
 int sal_proto_take_varint(struct sal_text *rest, uint64_t *out_value);
 
-/* Writes value as a varint, at most 10 bytes, and returns how many. */
+/* Writes value as a varint of at most 10 bytes, and returns the number of bytes. */
 size_t sal_proto_varint(uint64_t value, char *out);
 
 #endif

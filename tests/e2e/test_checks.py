@@ -189,7 +189,7 @@ def sort(body, t="i32", stable="false"):
 
 ARRAY = "np.arange(5000, dtype=np.int32), np.arange(5000, dtype=np.int32)"
 REALS = "np.arange(5000, dtype=np.float32), np.arange(5000, dtype=np.float32)"
-ORDER = "sort .* is refused: its comparator is not known to be a strict order"
+ORDER = "sort .* is refused: its comparator cannot be proven to be a strict order"
 
 REFUSED = {
     "topk, two lengths": (TOPK % {"x": "16xf32", "v": "16xf32", "i": "3xi32"}, "np.ones(16, np.float32)",

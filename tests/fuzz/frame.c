@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	head = fuzz_copy(data, size);
 	if (sal_frame_decode(head, &frame) >= 0) {
-		if (sal_frame_bytes(frame.sizes) > SAL_FRAME_MOST_BYTES)
+		if (sal_frame_bytes(frame.sizes) > SAL_FRAME_BYTES_MAX)
 			abort();
 		sal_frame_encode(&frame, again);
 		if (memcmp(again, head, size) != 0)

@@ -8,10 +8,10 @@
 
 #include "base/log/log.h"
 
-/* Of one task, in the log. */
+/* Lines in the log for each task. */
 #define LINES_MAX 8
-/* What a dead helper left in its pipe is no more than this. */
-#define REST_MAX_READS 64
+/* The pipe of a dead helper holds at most this many reads. */
+#define REST_READS_MAX 64
 
 static struct sal_chatter *chatter_of(uv_stream_t *stream)
 {
@@ -82,7 +82,7 @@ void sal_chatter_finish(struct sal_chatter *c)
 	(void)uv_read_stop((uv_stream_t *)&c->pipe);
 	if (uv_fileno((uv_handle_t *)&c->pipe, &fd) != 0)
 		return;
-	for (int i = 0; i < REST_MAX_READS; i++) {
+	for (int i = 0; i < REST_READS_MAX; i++) {
 		ssize_t n = read(fd, c->room, sizeof(c->room));
 
 		if (n <= 0 && !(n < 0 && errno == EINTR))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chatter - what a helper prints to its standard error. It goes to the log, line by line.
+ * chatter - the standard error of a helper, which goes to the log line by line.
  *
- * It is always read, so that no helper blocks on it, and bounded: a program can make the vendor print as much as it
- * likes. Beyond some lines for each task the rest is counted and dropped.
+ * The pool always reads it, so that no helper blocks on printing. The log is bounded, because a
+ * program can make the vendor print any amount: each task gets some lines in the log, and further
+ * lines are only counted.
  *
  * Threads: the loop's.
  */
@@ -17,21 +18,21 @@
 #define SAL_CHATTER_LINE 256
 
 struct sal_chatter {
-	uv_pipe_t pipe; /* closed by the owner; its data is the owner's */
+	uv_pipe_t pipe; /* the owner closes the pipe and sets its data */
 	int pid;
 	char room[4096];
-	char line[SAL_CHATTER_LINE]; /* as far as it has come; what is longer is cut */
+	char line[SAL_CHATTER_LINE]; /* the line so far; a longer line is cut */
 	size_t used;
-	char last[SAL_CHATTER_LINE]; /* the last whole line of this task */
-	uint32_t lines; /* of this task, in the log */
-	uint32_t dropped; /* of this task, not in the log */
+	char last[SAL_CHATTER_LINE]; /* the last complete line of this task */
+	uint32_t lines; /* of this task, logged */
+	uint32_t dropped; /* of this task, not logged */
 };
 
-/* The pipe is open. */
+/* Call this when the pipe is open. */
 void sal_chatter_start(struct sal_chatter *c, int pid);
-/* A new task begins. */
+/* Call this when a new task begins. */
 void sal_chatter_reset(struct sal_chatter *c);
-/* The process has ended: reads what is left. */
+/* Call this when the process has ended. Reads the rest of the pipe. */
 void sal_chatter_finish(struct sal_chatter *c);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crew - the pool's helpers. One is started at once, others when all are busy, up to the number of posts.
+ * crew - the pool's helpers. The first helper starts at once. More start when all are busy, up to
+ * the number of posts.
  *
- * One warm helper is kept: a helper that ends is replaced at once if no other is idle. One that ended without
- * ever having been asked is replaced only when it is needed: what cannot start is not started over and over.
- * A second idle helper ends after a while.
+ * The crew keeps one helper warm: a helper that ends is replaced at once if no other is idle. A
+ * helper that ended before its first task is replaced only when one is needed, so that a helper
+ * that cannot start is not started again and again. A second idle helper ends after a while.
  *
- * A helper is killed if its task is due, or if nobody waits for its task any more. What it says of its task
- * before it is gone still counts.
+ * The crew kills a helper if its task exceeds the time limit, or if nobody waits for its task any
+ * more. An answer that the helper sent before its end still counts.
  */
 #include "compile/pool/pool_impl.h"
 
@@ -31,7 +32,7 @@ static uint32_t count_idle(const struct sal_compile_pool *pool)
 	return n;
 }
 
-/* When something is to be done about it; UINT64_MAX: nothing. */
+/* When this post needs attention; UINT64_MAX: never. */
 static uint64_t due_ns(const struct sal_post *post, uint32_t idle)
 {
 	if (is_idle(post) && idle > 1)
@@ -128,7 +129,7 @@ static void post_answered(void *ctx, int code, const char *message, struct sal_i
 
 static int fill(struct sal_post *post, struct sal_err *err);
 
-/* The helper is gone; its task fails, or is tried again, or was for nobody. */
+/* The helper is gone. Its task fails, is tried again, or has no waiters. */
 static void settle(struct sal_task *task, uint32_t asked, const struct sal_err *verdict)
 {
 	struct sal_compile_stats *stats = &task->pool->stats;
@@ -138,7 +139,7 @@ static void settle(struct sal_task *task, uint32_t asked, const struct sal_err *
 		stats->abandoned++;
 		sal_task_free(task);
 	} else if (verdict->code == SAL_RESOURCE_EXHAUSTED && asked > 1 && !task->was_moved) {
-		/* Earlier tasks may have left little of the helper's memory to this one. */
+		/* Earlier tasks may have used up most of the helper's memory. */
 		sal_task_requeue(task);
 	} else {
 		stats->over_limit += verdict->code == SAL_RESOURCE_EXHAUSTED ||
@@ -164,7 +165,7 @@ static void post_ended(void *ctx, const struct sal_err *fate)
 	}
 	pool->stats.helper_deaths++;
 	if (asked > 0 && count_idle(pool) == 0)
-		(void)fill(post, NULL); /* if it does not start, the next task will tell */
+		(void)fill(post, NULL); /* if it does not start, the next task reports the error */
 	if (task)
 		settle(task, asked, &verdict);
 	sal_crew_dispatch(pool);
@@ -220,7 +221,7 @@ void sal_crew_stop(struct sal_compile_pool *pool)
 			sal_helper_stop(pool->posts[i].helper);
 }
 
-/* Posts that can take a task now, some with a helper yet to be started. */
+/* Posts that can take a task now. Some of their helpers have yet to start. */
 static uint32_t count_free(const struct sal_compile_pool *pool)
 {
 	uint32_t n = 0;
@@ -230,7 +231,10 @@ static uint32_t count_free(const struct sal_compile_pool *pool)
 	return n;
 }
 
-/* One that can be asked now, rather warm than new. NULL: all are busy, or (with err set) none starts. */
+/*
+ * A post that can take a task now, preferably with a warm helper. NULL: all are busy, or (with err
+ * set) no helper starts.
+ */
 static struct sal_post *find_post(struct sal_compile_pool *pool, struct sal_err *err)
 {
 	struct sal_post *vacant = NULL;
@@ -248,7 +252,7 @@ static struct sal_post *find_post(struct sal_compile_pool *pool, struct sal_err 
 	}
 	if (!vacant)
 		return NULL;
-	/* A busy helper will come back to the task; without any, nobody would. */
+	/* A busy helper takes the task later. Without any helper, the task must fail now. */
 	return fill(vacant, has_helper ? NULL : err) == SAL_OK ? vacant : NULL;
 }
 

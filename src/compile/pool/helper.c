@@ -15,33 +15,36 @@
 #include "compile/pool/launch.h"
 #include "wire/facts.h"
 
-#define MESSAGE_MOST_BYTES (UINT64_C(64) << 10)
+#define MESSAGE_BYTES_MAX (UINT64_C(64) << 10)
 #define HANDLES 4
-/* Sent or read at once. The helper works at the same time, so one call could go on for as long as the whole takes. */
+/*
+ * Most bytes in one write or read. The helper works at the same time, so a larger call could last
+ * as long as the whole transfer.
+ */
 #define PIECE_BYTES ((size_t)1 << 20)
 
 struct sal_helper {
 	uv_process_t process;
-	uv_pipe_t to, from; /* its input and output */
+	uv_pipe_t to, from; /* the helper's input and output */
 	struct sal_chatter chatter;
 	int open_handles;
 	struct sal_helper_config cfg;
-	bool busy; /* an answer is due */
-	bool ended; /* or ending: not to be asked any more */
-	const char *breach; /* why we killed it; NULL: we did not */
+	bool busy; /* the answer is pending */
+	bool ended; /* or ending: takes no more questions */
+	const char *breach; /* why the pool killed the helper; NULL: the pool did not */
 	uint64_t id;
 
-	/* The question, as far as it is not sent. */
+	/* The part of the question that is not sent yet. */
 	uint8_t question[SAL_FRAME_HEAD_BYTES];
-	struct sal_text unsent[1 + SAL_FRAME_PARTS]; /* borrowed: here, and the source */
+	struct sal_text unsent[1 + SAL_FRAME_PARTS]; /* borrowed: question, and the source */
 
-	/* The answer, as far as it has come. */
+	/* The part of the answer that has arrived. */
 	uint8_t head[SAL_FRAME_HEAD_BYTES];
 	size_t head_got;
 	uint32_t code;
 	char *message; /* owned; if code is not 0 */
 	struct sal_image *image; /* owned; if code is 0 */
-	char *body; /* borrowed: room of either */
+	char *body; /* borrowed: the bytes of message or image */
 	size_t body_size, body_got;
 };
 
@@ -149,7 +152,7 @@ static void finish_answer(struct sal_helper *h)
 	int code = (int)h->code;
 
 	if (image && !is_program(image)) {
-		accuse(h, "described its program in a way that makes no sense");
+		accuse(h, "sent a malformed description of its program");
 		return;
 	}
 	h->image = NULL;
@@ -162,7 +165,7 @@ static void finish_answer(struct sal_helper *h)
 
 static int begin_message(struct sal_helper *h, const struct sal_frame *f)
 {
-	if (f->sizes[0] > MESSAGE_MOST_BYTES || f->sizes[1] || f->sizes[2] ||
+	if (f->sizes[0] > MESSAGE_BYTES_MAX || f->sizes[1] || f->sizes[2] ||
 	    f->code > SAL_UNAUTHENTICATED)
 		return -SAL_DATA_LOSS;
 	h->message = calloc(1, f->sizes[0] + 1);
@@ -192,14 +195,14 @@ static void begin_body(struct sal_helper *h)
 	if (rc == SAL_OK)
 		rc = f.code ? begin_message(h, &f) : begin_image(h, &f);
 	if (rc == -SAL_RESOURCE_EXHAUSTED)
-		accuse(h, "made a program that there is no memory for");
+		accuse(h, "made a program that does not fit in memory");
 	else if (rc < 0)
-		accuse(h, "sent what is no answer");
+		accuse(h, "sent a malformed answer");
 	else if (h->body_size == 0)
 		finish_answer(h);
 }
 
-/* Where the next bytes belong. */
+/* The destination of the next bytes. */
 static void wanted(struct sal_helper *h, char **out_at, size_t *out_size)
 {
 	if (h->body) {
@@ -221,9 +224,9 @@ static bool is_sending(const struct sal_helper *h)
 
 static void got(struct sal_helper *h, size_t size)
 {
-	/* An answer to half a question would let go of the bytes we are still sending. */
+	/* An answer to half a question would free the bytes that are still being sent. */
 	if (!h->busy || is_sending(h)) {
-		accuse(h, "spoke without being asked");
+		accuse(h, "sent an answer without a question");
 		return;
 	}
 	if (h->body) {
@@ -254,11 +257,11 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
 	(void)buf;
 	if (size > 0)
 		got(h, (size_t)size);
-	else if (size < 0) /* dead or as good as dead: its exit status tells why */
+	else if (size < 0) /* dead or dying: the exit status gives the reason */
 		sal_helper_stop(h);
 }
 
-/* What it said before it died is in the pipe still. */
+/* The pipe may still hold an answer from before the helper's death. */
 static void read_rest(struct sal_helper *h)
 {
 	uv_os_fd_t fd;
@@ -348,7 +351,7 @@ int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 
 static int send_piece(struct sal_helper *h);
 
-/* One that does not listen is dead, or as good as dead. */
+/* A helper that does not read is dead or dying. */
 static void on_written(uv_write_t *write, int status)
 {
 	struct sal_helper *h = write->handle->data;
@@ -360,7 +363,7 @@ static void on_written(uv_write_t *write, int status)
 		sal_helper_stop(h);
 }
 
-/* Takes the next piece of what is unsent; returns how many parts it is from. */
+/* Takes the next piece of the unsent bytes, and returns the number of buffers. */
 static unsigned cut_piece(struct sal_helper *h, uv_buf_t bufs[1 + SAL_FRAME_PARTS])
 {
 	size_t room = PIECE_BYTES;

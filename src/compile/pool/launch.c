@@ -41,7 +41,7 @@ static bool passes(const char *entry)
 	return false;
 }
 
-/* The texts stay where they are. */
+/* The strings are not copied. */
 static void pick_environment(char *out_env[PASSING_COUNT + 1])
 {
 	size_t count = 0;
@@ -65,7 +65,7 @@ int sal_launch(uv_loop_t *loop, const struct sal_launch *launch, uv_process_t *p
 					  new_pipe(launch->err, UV_WRITABLE_PIPE) };
 	char memory[NUMBER_TEXT], cpu[NUMBER_TEXT];
 	char *env[PASSING_COUNT + 1];
-	/* libuv does not change them. */
+	/* libuv does not change the strings. */
 	char *args[] = { (char *)"salus-compile",
 			 (char *)"--plugin",
 			 (char *)launch->plugin,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch - starts a salus-compile process: its arguments, its three pipes, and an environment that is a list of
- * what passes. Options of the compiler that come from the environment (XLA_FLAGS) do not pass: programs are found
- * again by their own options.
+ * launch - starts a salus-compile process: its arguments, its three pipes, its environment. Only
+ * the listed environment variables are passed on. Variables with compiler options (XLA_FLAGS) are
+ * not, because the key of a program covers only the options of the program itself.
  *
  * Threads: the loop's.
  */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner - whose turn it is. Each owner has a queue of its own, and owners take turns: many queued programs of
- * one delay a program of another by no more than what runs.
+ * owner - decides whose task is next. Each owner has a queue, and owners take turns: however many
+ * programs one owner queues, a program of another owner waits only for the running tasks.
  *
- * The owner with the fewest running tasks is next; among equals, the one that waited longest for its turn. The
- * last free helper is kept for owners that have none, so that one owner's slow compilations never keep all
- * helpers busy. With a single helper nothing can be kept.
+ * The owner with the fewest running tasks is next. Among equals, the owner that has waited longest
+ * for its turn is next. The last free helper is reserved for owners without a running task, so that
+ * slow compilations of one owner never occupy all helpers. With a single helper nothing is
+ * reserved.
  */
 #include "compile/pool/pool_impl.h"
 
@@ -77,7 +78,7 @@ void sal_owner_unqueue(struct sal_task *task)
 
 struct sal_owner *sal_owner_next(const struct sal_compile_pool *pool, uint32_t free_posts)
 {
-	bool keep_last = pool->post_count > 1 && free_posts == 1;
+	bool is_last_reserved = pool->post_count > 1 && free_posts == 1;
 	struct sal_owner *owner, *next = NULL;
 
 	if (free_posts == 0)
@@ -85,7 +86,7 @@ struct sal_owner *sal_owner_next(const struct sal_compile_pool *pool, uint32_t f
 	TAILQ_FOREACH(owner, &pool->turns, turn)
 		if (!next || owner->running < next->running)
 			next = owner;
-	return next && keep_last && next->running > 0 ? NULL : next;
+	return next && is_last_reserved && next->running > 0 ? NULL : next;
 }
 
 struct sal_task *sal_owner_take(struct sal_compile_pool *pool, struct sal_owner *owner)

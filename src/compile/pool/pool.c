@@ -12,9 +12,9 @@
 #include "compile/options.h"
 #include "compile/pool/pool_impl.h"
 
-/* Of programs that nobody uses, in memory. */
+/* Bytes of unused programs in memory. */
 #define SHELF_BYTES (UINT64_C(256) << 20)
-/* A second idle helper stays for so long. */
+/* A second idle helper ends after this time. */
 #define SPARE_NS (UINT64_C(60) * 1000000000)
 
 /* --- open and close ------------------------------------------------------------------------------ */
@@ -68,7 +68,7 @@ static int copy_config(struct sal_compile_pool *pool, const struct sal_compile_c
 	return SAL_OK;
 }
 
-/* Without a disk we still seal, for as long as we live. */
+/* Without a disk, the secret lives as long as the pool. */
 static void open_disk(struct sal_compile_pool *pool, const struct sal_compile_config *cfg)
 {
 	uint8_t secret[SAL_SEAL_SECRET_BYTES];
@@ -107,7 +107,7 @@ static int pool_init(struct sal_compile_pool *pool, const struct sal_compile_con
 	if (rc < 0)
 		return rc;
 	if (sodium_init() < 0)
-		return sal_err_set(err, SAL_INTERNAL, "libsodium does not start");
+		return sal_err_set(err, SAL_INTERNAL, "libsodium cannot be initialised");
 	rc = copy_config(pool, cfg, err);
 	if (rc < 0)
 		return rc;
@@ -134,7 +134,7 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 	RB_INIT(&pool->by_key);
 	LIST_INIT(&pool->owners);
 	TAILQ_INIT(&pool->turns);
-	STAILQ_INIT(&pool->savings);
+	STAILQ_INIT(&pool->store_queue);
 	TAILQ_INIT(&pool->ready);
 	rc = pool_init(pool, cfg, err);
 	if (rc < 0) {
@@ -150,7 +150,7 @@ int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 	return SAL_OK;
 }
 
-/* Tasks that a worker or a helper has go when those let go of them. */
+/* A task that a thread or a helper works on is freed later, when that work ends. */
 static void forget_requests(struct sal_compile_pool *pool)
 {
 	struct sal_compile_request *r;
@@ -184,7 +184,7 @@ void sal_compile_pool_close(struct sal_compile_pool *pool)
 	uv_close((uv_handle_t *)&pool->deliver, handle_closed);
 	uv_close((uv_handle_t *)&pool->watch, handle_closed);
 	uv_close((uv_handle_t *)&pool->lull, handle_closed);
-	sal_keep_all(pool);
+	sal_store_queue_flush(pool);
 }
 
 /* --- programs ------------------------------------------------------------------------------------ */
@@ -194,7 +194,7 @@ static bool text_is(struct sal_text text, const char *name)
 	return text.size == strlen(name) && memcmp(text.at, name, text.size) == 0;
 }
 
-/* Other formats can carry options of their own, past options.h. */
+/* Other formats can carry options that options.h does not check. */
 static int check_source(const struct sal_compile_source *source, struct sal_err *err)
 {
 	uint64_t sizes[SAL_FRAME_PARTS] = { source->format.size, source->program.size,
@@ -202,7 +202,7 @@ static int check_source(const struct sal_compile_source *source, struct sal_err 
 
 	if (!text_is(source->format, "mlir") && !text_is(source->format, "hlo"))
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "programs are taken as \"mlir\" or \"hlo\", not as \"%.*s\"",
+				   "the program's format must be \"mlir\" or \"hlo\", not \"%.*s\"",
 				   source->format.size < 40 ? (int)source->format.size : 40,
 				   source->format.at);
 	if (sal_frame_bytes(sizes) == UINT64_MAX)
@@ -212,7 +212,7 @@ static int check_source(const struct sal_compile_source *source, struct sal_err 
 	return SAL_OK;
 }
 
-/* Takes the program only if this succeeds. */
+/* Takes the program's bytes only on success. */
 static int submit(struct sal_compile_pool *pool, const struct sal_compile_source *source,
 		  const struct sal_compile_asker *asker, struct sal_compile_request **out_request,
 		  struct sal_err *err)
@@ -301,7 +301,7 @@ int sal_image_open(const struct sal_compile_pool *pool, const void *bytes, size_
 	*out_image = NULL;
 	if (size < sizeof(head) + sizeof(mac))
 		return sal_err_set(err, SAL_DATA_LOSS, "these bytes are not a sealed program");
-	memcpy(head, at, sizeof(head)); /* a client may change its bytes while we look */
+	memcpy(head, at, sizeof(head)); /* a client may change its bytes during the check */
 	memcpy(mac, at + size - sizeof(mac), sizeof(mac));
 	rc = sal_seal_begin(head, size, &image, err);
 	if (rc < 0)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pool - compiled programs, from memory, from disk, or from a salus-compile helper.
+ * pool - compiled programs, from memory, from the disk, or from a salus-compile helper.
  *
- * Programs are compiled in helper processes, kept warm, so that a crash of the compiler costs one request. A
- * compilation has limits of time and memory; over them its helper is killed, and those who asked are told.
- * Owners take turns: see crew.c.
- * The same program (by a cryptographic hash of program, cleaned options, plugin and device) is
- * compiled once, however many ask at the same time, and is kept in memory while used and on disk within a
- * bound. A disk that is full, unwritable or damaged costs compilations, never a request.
+ * Helper processes compile the programs and stay warm, so a crash of the compiler costs one
+ * request. A compilation has limits of time and memory. The pool kills a helper that exceeds a
+ * limit, and the request fails. Owners take turns: see owner.c.
  *
- * The process must ignore SIGPIPE: helpers die.
+ * A program is compiled once, however many clients ask for it at the same time. Its key is a
+ * cryptographic hash of the program, the cleaned options, the plugin and the device. A compiled
+ * program stays in memory while it is used, and on disk within a size limit. A full, unwritable or
+ * damaged disk costs compilations, never a request.
  *
- * Threads: all calls and callbacks on the loop's thread, but those that say otherwise.
+ * The process must ignore SIGPIPE, since helpers may die.
+ *
+ * Threads: all calls and callbacks on the loop's thread, except where a comment says otherwise.
  */
 #ifndef SAL_COMPILE_POOL_H
 #define SAL_COMPILE_POOL_H
@@ -30,111 +32,117 @@ struct sal_compile_pool;
 struct sal_compile_request;
 
 struct sal_compile_config {
-	const char *helper_path; /* salus-compile */
-	const char *plugin_path; /* for the helpers; "fake" for the fake device */
+	const char *helper_path; /* path of salus-compile */
+	const char *plugin_path; /* the helpers' plugin; "fake": the fake device */
 	const char *cache_dir; /* NULL: no disk cache */
-	uint64_t cache_bytes; /* bound of the disk cache */
+	uint64_t cache_bytes; /* size limit of the disk cache */
 	/* These and the plugin's file are part of every key and seal (identity.h). */
 	struct sal_text platform_version, device_kind;
 	uint32_t api_major, api_minor;
-	uint32_t helpers; /* most at once; at least one */
-	uint64_t task_limit_ns; /* longest compilation; 0: SAL_COMPILE_TIME_NS */
-	uint64_t task_cpu_ns; /* CPU time of one; 0: task_limit_ns on every core */
-	uint64_t spare_ns; /* how long a second idle helper stays; 0: a minute */
-	uint64_t helper_memory_bytes; /* private memory of a helper; 0: as much as there is */
+	uint32_t helpers; /* number of helpers at most; 0: one */
+	uint64_t task_limit_ns; /* time limit of a compilation; 0: SAL_COMPILE_TIME_NS */
+	uint64_t task_cpu_ns; /* CPU time limit of a compilation; 0: task_limit_ns on every core */
+	uint64_t spare_ns; /* a second idle helper ends after this; 0: a minute */
+	uint64_t helper_memory_bytes; /* limit of a helper's private memory; 0: none */
 };
 
-/* How long a compilation may take if nobody says otherwise. */
+/* The default time limit of a compilation. */
 #define SAL_COMPILE_TIME_NS (UINT64_C(15) * 60 * 1000000000)
 
 struct sal_compile_source {
 	struct sal_text format; /* "mlir" or "hlo" */
 	struct sal_text program;
-	struct sal_text options; /* CompileOptionsProto; see options.h for what becomes of it */
+	struct sal_text options; /* CompileOptionsProto; see options.h for the filter */
 };
 
-/* A compiled program; shared and immutable. */
+/* A compiled program: shared and immutable. */
 struct sal_image {
 	uint8_t key[SAL_PROGRAM_KEY_BYTES];
 	struct sal_text facts; /* packed, see wire/facts.h */
-	struct sal_text image; /* for the device's load */
+	struct sal_text image; /* for the device's load operation */
 	struct sal_text optimized; /* HloModuleProtoWithConfig */
 };
 
-/* image is NULL if code is not 0; otherwise the callee owns a reference. */
+/* image is NULL if code is not 0. Otherwise the callee owns a reference. */
 typedef void sal_compiled_fn(void *ctx, int code, const char *message, struct sal_image *image);
 
-/* Who asks. */
+/* The sender of a request. */
 struct sal_compile_asker {
-	uint64_t owner; /* whose turn the task takes: a session's id */
+	uint64_t owner; /* the task takes this owner's turn: a session's id */
 	sal_compiled_fn *fn;
 	void *ctx;
 };
 
-/* The configuration is copied. Starts the first helper, so that it is warm when it is needed. */
+/*
+ * Copies the configuration. Starts the first helper, so that a warm helper is ready for the first
+ * task.
+ */
 int sal_compile_pool_open(uv_loop_t *loop, const struct sal_compile_config *cfg,
 			  struct sal_compile_pool **out_pool, struct sal_err *err);
 /*
- * Pending requests are forgotten, helpers killed; files being written are finished. The memory goes when the
- * loop has run until the helpers are reaped: run it until nothing is left. Accepts NULL.
+ * Drops pending requests, kills the helpers, and finishes all writes to the disk. The memory is
+ * freed when the helpers are reaped: run the loop until it has nothing left to do. Accepts NULL.
  */
 void sal_compile_pool_close(struct sal_compile_pool *pool);
 
 /*
- * The program's bytes come from malloc and belong to the pool from now on, also if this fails. Format and options are
- * copied. fn is called once, never before this returns.
+ * The program's bytes come from malloc. The pool owns them from now on, also if this call fails.
+ * Format and options are copied. fn is called once, and never before this call returns.
  */
 int sal_compile_submit(struct sal_compile_pool *pool, const struct sal_compile_source *take_source,
 		       const struct sal_compile_asker *asker,
 		       struct sal_compile_request **out_request, struct sal_err *err);
 /*
- * Whoever asked is gone: fn will not be called. A task that nobody else asked for is dropped; if it is being
- * compiled, its helper is killed. Not after fn was called.
+ * The sender is gone: fn will not be called. If nobody else waits for the task, the task is
+ * dropped; if a helper compiles it, the helper is killed. Must not be called after fn was called.
  */
 void sal_compile_cancel(struct sal_compile_request *request);
 
-/* What a request waits for. */
+/* The progress of a request. */
 enum sal_compile_stage {
-	SAL_COMPILE_FINDING, /* it may be in memory or on disk */
+	SAL_COMPILE_FINDING, /* searches memory and disk */
 	SAL_COMPILE_QUEUED,
 	SAL_COMPILE_RUNNING
 };
 struct sal_compile_wait {
 	enum sal_compile_stage stage;
-	uint64_t waited_ns; /* since it was submitted */
-	uint64_t ran_ns; /* since a helper got it; 0: not yet */
-	uint32_t ahead; /* queued tasks whose turn comes before */
+	uint64_t waited_ns; /* since the submission */
+	uint64_t ran_ns; /* since a helper got the task; 0: still queued */
+	uint32_t ahead; /* queued tasks whose turn comes earlier */
 };
 void sal_compile_waiting(const struct sal_compile_request *request,
 			 struct sal_compile_wait *out_wait);
 
-/* A task that a helper has. */
+/* A task that a helper compiles. */
 struct sal_compile_run {
 	uint64_t owner;
 	uint64_t ran_ns;
 };
-/* Returns how many there are, also if there is no room for all. */
+/* Returns the number of running tasks, also if it exceeds room. */
 uint32_t sal_compile_runs(const struct sal_compile_pool *pool, struct sal_compile_run *out_runs,
 			  uint32_t room);
 
 /*
- * An image found by its key, from memory or disk; NULL if there is none. The caller owns a reference. The
- * disk is read on this thread: about a millisecond for each megabyte.
+ * Finds an image by its key, in memory or on disk. NULL: not found. The caller owns a reference.
+ * Reads the disk on this thread: about a millisecond for each megabyte.
  */
 struct sal_image *sal_compile_find(struct sal_compile_pool *pool,
 				   const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
 
 /*
- * An image as bytes to be kept by others (JAX's own cache), and back. *out_bytes is owned by the caller.
- * Only what was sealed by a daemon of this user, with the same cache directory and the same vendor's plugin,
- * is opened: else -SAL_DATA_LOSS, -SAL_PERMISSION_DENIED or -SAL_FAILED_PRECONDITION. Without a cache
- * directory the seal dies with the pool. Any thread, while the pool is open: both read every byte.
+ * Converts an image to bytes that others may store (JAX's own cache), and back. The caller owns
+ * *out_bytes. sal_image_open accepts only bytes sealed by a daemon of this user, with the same
+ * cache directory and the same vendor's plugin; else it returns -SAL_DATA_LOSS,
+ * -SAL_PERMISSION_DENIED or -SAL_FAILED_PRECONDITION. Without a cache directory, a seal is valid as
+ * long as the pool lives. Any thread, while the pool is open: both calls read every byte.
  */
 int sal_image_seal(const struct sal_compile_pool *pool, struct sal_image *image, void **out_bytes,
 		   size_t *out_size, struct sal_err *err);
 int sal_image_open(const struct sal_compile_pool *pool, const void *bytes, size_t size,
 		   struct sal_image **out_image, struct sal_err *err);
-/* An opened image, or the same program that the pool has already. The caller owns a reference. */
+/*
+ * Puts an opened image into the pool, or finds the same program there. The caller owns a reference.
+ */
 struct sal_image *sal_compile_adopt(struct sal_compile_pool *pool, struct sal_image *take_image);
 
 /* Thread-safe. */
@@ -145,16 +153,16 @@ void sal_image_unref(struct sal_image *image);
 /* For `salus ps` and tests. */
 struct sal_compile_stats {
 	uint64_t compiled, memory_hits, disk_hits, failed, helper_deaths;
-	uint64_t options_dropped; /* fields of options that were taken out */
-	uint64_t unsaved; /* programs that the disk did not take */
-	uint64_t abandoned; /* compilations ended because nobody waited any more */
-	uint64_t over_limit; /* compilations ended because they took too much time or memory */
+	uint64_t options_dropped; /* option fields that the filter dropped */
+	uint64_t not_stored; /* programs that were not written to the disk */
+	uint64_t abandoned; /* compilations that ended because nobody waited any more */
+	uint64_t over_limit; /* compilations that exceeded the limit of time or memory */
 	uint32_t running;
-	bool has_disk; /* false: there is no cache directory, or it cannot be used */
-	struct sal_err disk_err; /* then, why */
+	bool has_disk; /* false: no cache directory, or it is not usable */
+	struct sal_err disk_err; /* the reason, if has_disk is false */
 };
 void sal_compile_stats(const struct sal_compile_pool *pool, struct sal_compile_stats *out_stats);
-/* Process ids of the helpers that run now; returns how many, also if there is no room for all. */
+/* Process ids of the running helpers. Returns their number, also if it exceeds room. */
 uint32_t sal_compile_helpers(const struct sal_compile_pool *pool, int *out_pids, uint32_t room);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * request - who waits for a program, and how they are told: from the loop, never from within a call of
- * theirs, so that they may submit, cancel or close from there.
+ * request - a client waits for a program. Answers are delivered from the loop, never inside a call
+ * of the client, so that the client's callback may submit, cancel or close.
  */
 #include "compile/pool/pool_impl.h"
 
@@ -53,12 +53,15 @@ static void deliver_one(struct sal_compile_pool *pool, struct sal_compile_reques
 
 	TAILQ_REMOVE(&pool->ready, r, link);
 	pool->ready_count--;
-	r->image = NULL; /* theirs now */
+	r->image = NULL; /* the callback owns it now */
 	r->asker.fn(r->asker.ctx, r->code, r->message ? r->message : "", image);
 	sal_request_free(r);
 }
 
-/* One round: what they submit meanwhile is for the next, after the loop had a look at others. */
+/*
+ * Delivers one round. A request that a callback submits waits for the next round, so that the loop
+ * can serve others in between.
+ */
 void sal_request_deliver(uv_idle_t *idle)
 {
 	struct sal_compile_pool *pool = idle->data;
@@ -93,7 +96,7 @@ void sal_compile_waiting(const struct sal_compile_request *request,
 
 	*out_wait = (struct sal_compile_wait){ .waited_ns = uv_hrtime() - request->since_ns };
 	if (!task)
-		return; /* the answer is on its way */
+		return; /* the answer will be delivered soon */
 	if (task->stage == SAL_TASK_QUEUED) {
 		out_wait->stage = SAL_COMPILE_QUEUED;
 		out_wait->ahead = sal_owner_ahead(task);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * task - one program on its way to being compiled: named, looked for, queued, compiled, kept.
- */
+/* task - one program on its way through the pool: hashed, searched, queued, compiled, stored. */
 #include "compile/pool/pool_impl.h"
 
 #include <stdlib.h>
@@ -9,10 +7,10 @@
 
 #include "compile/store/key.h"
 
-/* Hashed on the loop's thread up to this size: about a millisecond. */
+/* Programs up to this size are hashed on the loop's thread: about a millisecond. */
 #define SMALL_PROGRAM_BYTES (UINT64_C(1) << 20)
-/* Programs at once; each costs its bytes. */
-#define TASKS_MOST 4096
+/* Limit of tasks at once: each task holds its program's bytes. */
+#define TASKS_MAX 4096
 
 static int compare_tasks(const struct sal_task *a, const struct sal_task *b)
 {
@@ -40,9 +38,10 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 	struct sal_task *task;
 	char *to;
 
-	if (pool->task_count >= TASKS_MOST) {
+	if (pool->task_count >= TASKS_MAX) {
 		(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
-				  "%u programs wait to be compiled already", pool->task_count);
+				  "%u programs are already waiting to be compiled",
+				  pool->task_count);
 		return NULL;
 	}
 	task = calloc(1, sizeof(*task));
@@ -68,7 +67,7 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 	return task;
 }
 
-/* Nobody joins it any more. */
+/* After this, no task joins this one. */
 static void forget_key(struct sal_task *task)
 {
 	if (task->has_key)
@@ -131,7 +130,7 @@ void sal_task_compiled(struct sal_task *task, struct sal_image *take_image)
 	memcpy(take_image->key, task->key, sizeof(take_image->key));
 	pool->stats.compiled++;
 	take_image = sal_shelf_put(pool->shelf, take_image);
-	sal_keep(pool, take_image);
+	sal_store_queue_add(pool, take_image);
 	succeed(task, take_image);
 }
 
@@ -197,8 +196,9 @@ static void start_work(struct sal_task *task, enum sal_task_stage stage)
 }
 
 /*
- * The other task counts for its first owner. If it still waits behind that owner's programs, and the one who
- * joins waits for nothing else, it takes the turn of the one who joins, which comes sooner.
+ * The other task counts for its first owner. If the other task is still queued behind that owner's
+ * programs, and the joining owner has no other task queued, the other task moves to the
+ * joining owner, whose turn comes sooner.
  */
 static void join(struct sal_task *task, struct sal_task *other)
 {
@@ -217,7 +217,7 @@ static void join(struct sal_task *task, struct sal_task *other)
 	sal_crew_dispatch(other->pool);
 }
 
-/* The task knows its key. */
+/* Call this when the task has its key. */
 static void settle(struct sal_task *task)
 {
 	struct sal_compile_pool *pool = task->pool;
@@ -236,7 +236,7 @@ static void settle(struct sal_task *task)
 	}
 	task->has_key = true;
 	if (pool->stats.has_disk)
-		start_work(task, SAL_TASK_LOOKING);
+		start_work(task, SAL_TASK_READING);
 	else
 		enqueue(task);
 }

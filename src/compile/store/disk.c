@@ -21,9 +21,12 @@
 #define NAME_CHARS 64
 _Static_assert(NAME_CHARS == 2 * SAL_PROGRAM_KEY_BYTES, "two digits for each byte");
 #define TEMP_PREFIX "tmp-"
-/* A file still being written is younger; an older one was left behind by a crash. */
-#define TEMP_MOST_S 3600
-/* The directory is listed again after this part of its bound: other daemons may have written there. */
+/* A temporary file that is older than this was left behind by a crash. */
+#define TEMP_AGE_S_MAX 3600
+/*
+ * The directory is listed again after this fraction of the size limit was written: other daemons
+ * may have written there.
+ */
 #define LISTED_PART 16
 
 struct entry {
@@ -62,7 +65,10 @@ static int make_directories(const char *path)
 	return rc;
 }
 
-/* Ours, and closed to others, or made so. */
+/*
+ * Returns true if the directory belongs to this user and is closed to others. Closes it if
+ * necessary.
+ */
 static bool is_private(int dir_fd)
 {
 	struct stat st;
@@ -96,7 +102,7 @@ int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
 	if (rc < 0) {
 		sal_disk_close(disk);
 		return sal_err_set(err, (enum sal_code) - rc,
-				   "cannot keep a secret in the program cache %s", path);
+				   "cannot store a secret in the program cache %s", path);
 	}
 	sal_seal_init(&disk->seal, secret, identity);
 	sodium_memzero(secret, sizeof(secret));
@@ -113,7 +119,7 @@ void sal_disk_close(struct sal_disk *disk)
 
 /* --- read ------------------------------------------------------------------------------------- */
 
-/* -SAL_DATA_LOSS and the like: this file will never be of use. */
+/* -SAL_DATA_LOSS and similar errors: the file is useless. */
 static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out_image)
 {
 	uint8_t head[SAL_SEAL_HEAD_BYTES];
@@ -134,7 +140,10 @@ static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out
 	return sal_seal_check(&disk->seal, *out_image, head, mac, NULL);
 }
 
-/* Failed now, or genuine but of another plugin: a daemon that runs that one may use it yet. */
+/*
+ * A temporary failure, or a genuine file of another plugin: a daemon with that plugin may still use
+ * the file.
+ */
 static bool is_to_stay(int rc)
 {
 	return rc == -SAL_UNAVAILABLE || rc == -SAL_RESOURCE_EXHAUSTED ||
@@ -160,7 +169,7 @@ struct sal_image *sal_disk_read(const struct sal_disk *disk,
 	if (rc == SAL_OK && memcmp(image->key, key, SAL_PROGRAM_KEY_BYTES) != 0)
 		rc = -SAL_DATA_LOSS;
 	if (rc == SAL_OK)
-		(void)futimens(fd, NULL); /* used now */
+		(void)futimens(fd, NULL); /* marks the file as used */
 	(void)close(fd);
 	if (rc == SAL_OK)
 		return image;
@@ -184,7 +193,7 @@ static void list_one(struct listing *l, const char *name, const struct stat *st)
 		struct entry *at = realloc(l->at, room * sizeof(*at));
 
 		if (!at)
-			return; /* then it is not a candidate this time */
+			return; /* without a time, the file cannot be removed this time */
 		l->at = at;
 		l->room = room;
 	}
@@ -195,7 +204,7 @@ static void list_one(struct listing *l, const char *name, const struct stat *st)
 	l->count++;
 }
 
-/* Also removes what crashed writers left behind. */
+/* Also removes temporary files of crashed writers. */
 static void list_entries(const struct sal_disk *disk, struct listing *l)
 {
 	int fd = openat(disk->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -218,7 +227,7 @@ static void list_entries(const struct sal_disk *disk, struct listing *l)
 			continue;
 		if (!temp)
 			list_one(l, d->d_name, &st);
-		else if (time(NULL) - st.st_mtim.tv_sec > TEMP_MOST_S)
+		else if (time(NULL) - st.st_mtim.tv_sec > TEMP_AGE_S_MAX)
 			(void)unlinkat(disk->dir_fd, d->d_name, 0);
 	}
 	(void)closedir(dir);
@@ -236,7 +245,10 @@ static int compare_used(const void *left, const void *right)
 	return memcmp(a->name, b->name, NAME_CHARS);
 }
 
-/* Keeps the newcomer: clocks tick too slowly to tell it from what was written just before it. */
+/*
+ * Never removes the newcomer: the file system's clock is too coarse to tell it from files that were
+ * written just before.
+ */
 static void trim(struct sal_disk *disk, const char *newcomer)
 {
 	uint64_t room = disk->limit_bytes / LISTED_PART;
@@ -259,7 +271,7 @@ static void trim(struct sal_disk *disk, const char *newcomer)
 	free(l.at);
 }
 
-/* True: that many bytes more are known to be within the bound. */
+/* Returns true if this many more bytes surely stay within the size limit. */
 static bool take_room(struct sal_disk *disk, uint64_t bytes)
 {
 	uint64_t room = atomic_load(&disk->room_bytes);

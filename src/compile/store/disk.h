@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk - compiled programs in a directory: one sealed file for each, named by its key.
+ * disk - compiled programs in a directory: one sealed file for each program. The key is the file's
+ * name.
  *
- * A file is whole or not there (written aside, synced, renamed). What is cut, damaged, not sealed by this
- * user or not what its name says is removed when met; what another plugin made is left alone. Files stay until
- * the directory exceeds its bound; then those go that were not used for longest. Several daemons may share a
- * directory: each may exceed the bound by a 16th of it before it sees what the others wrote.
+ * A file is complete or absent: it is written under a temporary name, synced and renamed. A reader
+ * removes a file that is truncated, damaged, not sealed by this user, or stored under a wrong name.
+ * A file of another plugin stays. When the directory exceeds its size limit, the least recently
+ * used files are removed. Several daemons may share a directory: each may exceed the limit by a
+ * 16th before it notices the others' files.
  *
- * Nothing here is an error to anybody: a disk that is full or gone only costs compilations.
+ * No failure here fails a request: a full or missing disk only costs compilations.
  *
- * Threads: any, at the same time; only room_bytes changes once a disk is open. Calls block on the file system.
+ * Threads: any, at the same time; after opening, only room_bytes changes. Calls block on the file
+ * system.
  */
 #ifndef SAL_COMPILE_DISK_H
 #define SAL_COMPILE_DISK_H
@@ -21,11 +24,11 @@
 struct sal_disk {
 	int dir_fd;
 	uint64_t limit_bytes;
-	_Atomic uint64_t room_bytes; /* to be written before the directory must be listed again */
+	_Atomic uint64_t room_bytes; /* bytes to write before the directory is listed again */
 	struct sal_seal seal;
 };
 
-/* Makes the directory, with those above it, for the user alone. */
+/* Makes the directory and its parents, readable by the user alone. */
 int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
 		  const uint8_t identity[SAL_IDENTITY_BYTES], struct sal_err *err);
 /* Accepts a disk that did not open (dir_fd -1). */
@@ -35,7 +38,7 @@ void sal_disk_close(struct sal_disk *disk);
 struct sal_image *sal_disk_read(const struct sal_disk *disk,
 				const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
 
-/* Then removes what exceeds the bound. Fails if nothing was kept. */
+/* Then removes files beyond the size limit. Fails if the image was not stored. */
 int sal_disk_write(struct sal_disk *disk, struct sal_image *image);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "wire/pack.h"
 
-/* Changes when the layout of what is hashed does. */
+/* Change this when the hashed layout changes. */
 #define IDENTITY_DOMAIN "salus identity 1"
 #define SAMPLE_BYTES 4096
 #define SAMPLES 512
@@ -49,7 +49,7 @@ static bool read_at(int fd, void *to, size_t size, uint64_t offset)
 	return got == (ssize_t)size;
 }
 
-/* A small file is hashed whole, a large one in samples from its first to its last byte. */
+/* Hashes a small file completely, a large one in samples from its first to its last byte. */
 static bool add_contents(crypto_generichash_state *state, int fd, uint64_t size)
 {
 	uint64_t span = size > SAMPLE_BYTES ? size - SAMPLE_BYTES : 0;
@@ -58,7 +58,7 @@ static bool add_contents(crypto_generichash_state *state, int fd, uint64_t size)
 
 	count = count < SAMPLES ? count : SAMPLES;
 	for (uint64_t i = 0; i <= count; i++) {
-		/* In two steps: the product of the two may not fit. */
+		/* Two steps, because the product may overflow. */
 		uint64_t offset = count ? span / count * i + span % count * i / count : 0;
 		size_t part = size < sizeof(bytes) ? (size_t)size : sizeof(bytes);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct whole {
-	struct sal_image image; /* first: a pointer to it is a pointer to the whole */
+	struct sal_image image; /* first, so that pointers to image and to the whole are equal */
 	_Atomic uint32_t refs;
 	char room[];
 };
@@ -46,7 +46,7 @@ size_t sal_image_bytes(const struct sal_image *image)
 
 bool sal_image_is_shared(const struct sal_image *image)
 {
-	/* Acquire: with one reference left, what the others did to it has happened. */
+	/* Acquire: if one reference is left, all accesses through the others have happened. */
 	return atomic_load_explicit(&whole_of(image)->refs, memory_order_acquire) > 1;
 }
 
@@ -60,7 +60,7 @@ void sal_image_unref(struct sal_image *image)
 {
 	if (!image)
 		return;
-	/* Acquire and release: whoever frees it sees it no longer used by any other thread. */
+	/* Acquire and release: all accesses by other threads happen before the free. */
 	if (atomic_fetch_sub_explicit(&whole_of(image)->refs, 1, memory_order_acq_rel) == 1)
 		free(whole_of(image));
 }

@@ -8,10 +8,10 @@
 #include "compile/proto.h"
 #include "wire/pack.h"
 
-/* Changes when the layout of what is hashed does. */
+/* Change this when the hashed layout changes. */
 #define KEY_DOMAIN "salus program 3"
 
-/* Length first, so that no two lists of texts hash the same bytes. */
+/* The length comes first, so that two different lists of texts never hash the same bytes. */
 static void add(crypto_generichash_state *state, struct sal_text text)
 {
 	uint8_t size[8];
@@ -34,7 +34,7 @@ static bool is_message(int level, const struct sal_proto_field *f)
 	return level < 2 && f->number == 3 && f->type == SAL_PROTO_BYTES;
 }
 
-/* An entry of a map: what it adds does not depend on its place. */
+/* Adds an entry of a map. The sum does not depend on the order of entries. */
 static void add_entry(uint64_t sum[4], const struct sal_proto_field *f)
 {
 	uint64_t hash[4];
@@ -47,8 +47,8 @@ static void add_entry(uint64_t sum[4], const struct sal_proto_field *f)
 }
 
 /*
- * Options, field by field. Entries of maps are written in any order, even by the same process for the same
- * options; everything else counts as it stands.
+ * Adds options field by field. Entries of maps may come in any order, even from the same process
+ * with the same options. All other fields count byte for byte.
  */
 // NOLINTNEXTLINE(misc-no-recursion): three levels
 static void add_options(crypto_generichash_state *state, struct sal_text rest, int level)
@@ -66,7 +66,7 @@ static void add_options(crypto_generichash_state *state, struct sal_text rest, i
 			add(state, f.whole);
 		}
 	}
-	add(state, rest); /* what is no field */
+	add(state, rest); /* bytes that are no field */
 	add(state, (struct sal_text){ (const char *)sum, sizeof(sum) });
 }
 

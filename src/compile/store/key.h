@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * key - the name of a compiled program: a cryptographic hash of all that decides what the compiler makes.
+ * key - the name of a compiled program: a cryptographic hash of everything that affects the
+ * compiler's output.
  */
 #ifndef SAL_COMPILE_KEY_H
 #define SAL_COMPILE_KEY_H
@@ -8,7 +9,7 @@
 #include "compile/store/identity.h"
 #include "compile/pool/pool.h"
 
-/* source->options must be clean (options.h). identity: of the compiler and the device (identity.h). */
+/* source->options must be clean (options.h). identity: of compiler and device (identity.h). */
 void sal_program_key(const struct sal_compile_source *source,
 		     const uint8_t identity[SAL_IDENTITY_BYTES],
 		     uint8_t out_key[SAL_PROGRAM_KEY_BYTES]);

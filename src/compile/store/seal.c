@@ -92,7 +92,7 @@ int sal_seal_begin(const uint8_t head[SAL_SEAL_HEAD_BYTES], uint64_t total_bytes
 	bytes = sal_frame_bytes(h.sizes);
 	if (bytes == UINT64_MAX || total_bytes != SAL_SEAL_HEAD_BYTES + bytes + SAL_SEAL_MAC_BYTES)
 		return sal_err_set(err, SAL_DATA_LOSS,
-				   "the sealed program was cut or added to: it has %llu bytes",
+				   "the sealed program has a wrong size: %llu bytes",
 				   (unsigned long long)total_bytes);
 	*out_image = sal_image_create(h.sizes);
 	if (!*out_image)

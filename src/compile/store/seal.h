@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seal - an image as bytes that only this user's daemon can have made.
+ * seal - an image as bytes that only this user's daemon can make.
  *
- *     head (magic, version, key, identity, sizes) | facts, image, optimised module | MAC of all before
+ *     head (magic, version, key, identity, sizes) | facts, image, optimised module | MAC of these
  *
- * What a device loads is machine code, so bytes from a disk or from a client are only taken back with a MAC
- * under the user's secret, and only if the same plugin made them for the same kind of device (identity.h). Cache files and the blobs of sal_image_seal are the same thing.
+ * A device loads images as machine code. So bytes from a disk or from a client are accepted only
+ * with a MAC under the user's secret, and only if the same plugin made them for the same kind of
+ * device (identity.h). Cache files and the blobs of sal_image_seal have the same format.
  *
- * Threads: any; a seal does not change once made.
+ * Threads: any; a seal does not change after sal_seal_init.
  */
 #ifndef SAL_COMPILE_SEAL_H
 #define SAL_COMPILE_SEAL_H
@@ -27,17 +28,17 @@ struct sal_seal {
 void sal_seal_init(struct sal_seal *seal, const uint8_t secret[SAL_SEAL_SECRET_BYTES],
 		   const uint8_t identity[SAL_IDENTITY_BYTES]);
 
-/* Bytes of the sealed image. */
+/* The size of the sealed image. */
 size_t sal_seal_bytes(const struct sal_image *image);
 
-/* The head and the MAC to write around the image's room. */
+/* Makes the head and the MAC, to be written before and after the image's contents. */
 void sal_seal_make(const struct sal_seal *seal, struct sal_image *image,
 		   uint8_t head[SAL_SEAL_HEAD_BYTES], uint8_t mac[SAL_SEAL_MAC_BYTES]);
 
 /*
- * Opening, in two steps. First an image with the room that the head speaks of, if sealed bytes can be
- * total_bytes long; then, when its room has been filled, a look whether all of it is genuine. On failure of
- * the second the caller must unref the image.
+ * Opening has two steps. sal_seal_begin creates an image with the sizes from the head, if they
+ * match total_bytes. The caller fills the image's room. Then sal_seal_check verifies all bytes. If
+ * the check fails, the caller must unref the image.
  */
 int sal_seal_begin(const uint8_t head[SAL_SEAL_HEAD_BYTES], uint64_t total_bytes,
 		   struct sal_image **out_image, struct sal_err *err);

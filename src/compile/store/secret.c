@@ -12,7 +12,10 @@
 #define TEMP_NAME_BYTES 32
 #define TRIES 3
 
-/* Replaced rather than used: not a file, somebody else's, readable by others, or of a wrong size. */
+/*
+ * -SAL_DATA_LOSS: must be replaced. It is no regular file, belongs to somebody else, is readable by
+ * others, or has a wrong size.
+ */
 static int read_secret(int dir_fd, uint8_t secret[SAL_SEAL_SECRET_BYTES])
 {
 	int fd = openat(dir_fd, SAL_SECRET_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -46,7 +49,7 @@ static int write_temp(int dir_fd, const char *name)
 	return rc;
 }
 
-/* Whole or not at all, and never over one that is there. */
+/* Creates the file completely or not at all, and never overwrites another one. */
 static int make_secret(int dir_fd)
 {
 	char name[TEMP_NAME_BYTES];

@@ -85,7 +85,10 @@ struct sal_image *sal_shelf_find(struct sal_shelf *shelf, const uint8_t key[SAL_
 	return item ? sal_image_ref(item->image) : NULL;
 }
 
-/* One that only the shelf refers to stays so until we return: references are only got from here. */
+/*
+ * An image that only the shelf refers to stays unshared during this call, because only the shelf
+ * gives out references.
+ */
 static void trim(struct sal_shelf *shelf)
 {
 	struct item *item = TAILQ_FIRST(&shelf->by_use);

@@ -161,7 +161,7 @@ static void distrusts_helpers(void **state)
 	struct bed *bed = *state;
 
 	expect_from_script(bed, "head -c 40 >/dev/null; printf '%0100d' 0; exec sleep 1000",
-			   SAL_INTERNAL, "sent what is no answer");
+			   SAL_INTERNAL, "sent a malformed answer");
 	expect_from_script(bed, "head -c 40 >/dev/null; exit 3", SAL_INTERNAL, "status 3");
 	expect_from_script(bed, "head -c 40 >/dev/null; kill -SEGV $$", SAL_INTERNAL, "signal 11");
 	expect_from_script(bed, "head -c 40 >/dev/null; exec >&-; exec sleep 1000", SAL_ABORTED,
@@ -193,14 +193,14 @@ static void distrusts_frames(void **state)
 		struct sal_frame frame;
 		const char *body, *text;
 	} bad[] = {
-		{ { .id = 2, .code = 3, .sizes = { 2 } }, "no", "no answer" },
-		{ { .id = 1, .code = 17, .sizes = { 2 } }, "no", "no answer" },
-		{ { .id = 1, .code = 3, .sizes = { 1, 1 } }, "no", "no answer" },
-		{ { .id = 1, .code = 3, .sizes = { 65537 } }, "no", "no answer" },
-		{ { .id = 1, .sizes = { UINT64_MAX, 2 } }, "no", "no answer" },
-		{ { .id = 1, .sizes = { 1, UINT64_C(1) << 30 } }, "no", "no answer" },
-		{ { .id = 1, .sizes = { 2 } }, "no", "makes no sense" },
-		{ { .id = 1 }, "", "makes no sense" },
+		{ { .id = 2, .code = 3, .sizes = { 2 } }, "no", "malformed answer" },
+		{ { .id = 1, .code = 17, .sizes = { 2 } }, "no", "malformed answer" },
+		{ { .id = 1, .code = 3, .sizes = { 1, 1 } }, "no", "malformed answer" },
+		{ { .id = 1, .code = 3, .sizes = { 65537 } }, "no", "malformed answer" },
+		{ { .id = 1, .sizes = { UINT64_MAX, 2 } }, "no", "malformed answer" },
+		{ { .id = 1, .sizes = { 1, UINT64_C(1) << 30 } }, "no", "malformed answer" },
+		{ { .id = 1, .sizes = { 2 } }, "no", "malformed description" },
+		{ { .id = 1 }, "", "malformed description" },
 	};
 	struct bed *bed = *state;
 

@@ -105,10 +105,10 @@ static void heads_are_read_strictly(void **state)
 
 static void parts_are_bounded_together(void **state)
 {
-	const uint64_t half = SAL_FRAME_MOST_BYTES / 2;
+	const uint64_t half = SAL_FRAME_BYTES_MAX / 2;
 
 	(void)state;
-	assert_true(sal_frame_bytes((uint64_t[]){ half, half, 0 }) == SAL_FRAME_MOST_BYTES);
+	assert_true(sal_frame_bytes((uint64_t[]){ half, half, 0 }) == SAL_FRAME_BYTES_MAX);
 	assert_true(sal_frame_bytes((uint64_t[]){ half, half, 1 }) == UINT64_MAX);
 	assert_true(sal_frame_bytes((uint64_t[]){ UINT64_MAX, 2, 0 }) == UINT64_MAX);
 	assert_true(sal_frame_bytes((uint64_t[]){ 0, 0, 0 }) == 0);

@@ -366,7 +366,7 @@ static void works_with_a_full_disk(void **state)
 	bed_open(bed);
 	assert_true(bed_stats(bed).has_disk);
 	bed_compile(bed, (struct sal_text){ large, size });
-	bed_wait(bed, bed_stats(bed).unsaved == 1);
+	bed_wait(bed, bed_stats(bed).not_stored == 1);
 	bed_compile(bed, TEXT(ADD));
 	bed_close(bed);
 	(void)mount("tmpfs", bed->cache, "tmpfs", MS_REMOUNT | MS_RDONLY, NULL);
@@ -374,7 +374,7 @@ static void works_with_a_full_disk(void **state)
 	bed_compile(bed, TEXT(ADD));
 	assert_int_equal(bed_stats(bed).disk_hits, 1);
 	bed_compile(bed, TEXT(COPY));
-	bed_wait(bed, bed_stats(bed).unsaved == 1);
+	bed_wait(bed, bed_stats(bed).not_stored == 1);
 	bed_close(bed);
 	assert_int_equal(umount(bed->cache), 0);
 	free(large);
