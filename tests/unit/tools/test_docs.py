@@ -33,8 +33,22 @@ def test_every_file_of_a_policy_is_in_the_list():
             assert f"\nSAL_POLICY({path.stem})\n" in listed
 
 
+def documents():
+    return [path for place in (".", "docs", "data", "examples") for path in sorted((ROOT / place).glob("*.md"))]
+
+
 def test_links_between_documents_lead_somewhere():
-    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("data/*.md")]:
+    for document in documents():
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
             if "://" not in target:
                 assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+def test_prose_has_at_most_100_columns():
+    """Tables, pictures and lines that are indented as code may be longer."""
+    for document in documents():
+        if document.name == "CHANGELOG.md":
+            continue
+        for number, line in enumerate(document.read_text().splitlines(), 1):
+            is_prose = not line.startswith(("|", "![", "    "))
+            assert len(line) <= 100 or not is_prose, f"{document.name}:{number}"
