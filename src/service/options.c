@@ -12,8 +12,8 @@
 #include "base/machine.h"
 #include "base/nearest.h"
 #include "base/units.h"
+#include "compile/pool/pool.h"
 #include "core/engine.h"
-#include "service/client/session.h"
 #include "service/limits.h"
 #include "service/trace.h"
 

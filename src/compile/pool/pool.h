@@ -25,8 +25,8 @@
 
 #include "base/err.h"
 #include "base/facts.h"
-
-#define SAL_PROGRAM_KEY_BYTES 32
+#include "compile/store/image.h"
+#include "compile/store/key.h"
 
 struct sal_compile_pool;
 struct sal_compile_request;
@@ -48,20 +48,6 @@ struct sal_compile_config {
 
 /* The default time limit of a compilation. */
 #define SAL_COMPILE_TIME_NS (UINT64_C(15) * 60 * 1000000000)
-
-struct sal_compile_source {
-	struct sal_text format; /* "mlir" or "hlo" */
-	struct sal_text program;
-	struct sal_text options; /* CompileOptionsProto; see options.h for the filter */
-};
-
-/* A compiled program: shared and immutable. */
-struct sal_image {
-	uint8_t key[SAL_PROGRAM_KEY_BYTES];
-	struct sal_text facts; /* packed, see wire/facts.h */
-	struct sal_text image; /* for the device's load operation */
-	struct sal_text optimized; /* HloModuleProtoWithConfig */
-};
 
 /* image is NULL if code is not 0. Otherwise the callee owns a reference. */
 typedef void sal_compiled_fn(void *ctx, int code, const char *message, struct sal_image *image);
@@ -144,11 +130,6 @@ int sal_image_open(const struct sal_compile_pool *pool, const void *bytes, size_
  * Puts an opened image into the pool, or finds the same program there. The caller owns a reference.
  */
 struct sal_image *sal_compile_adopt(struct sal_compile_pool *pool, struct sal_image *take_image);
-
-/* Thread-safe. */
-struct sal_image *sal_image_ref(struct sal_image *image);
-/* Accepts NULL. */
-void sal_image_unref(struct sal_image *image);
 
 /* For `salus ps` and tests. */
 struct sal_compile_stats {

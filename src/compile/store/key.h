@@ -6,8 +6,18 @@
 #ifndef SAL_COMPILE_KEY_H
 #define SAL_COMPILE_KEY_H
 
+#include <stdint.h>
+
+#include "base/facts.h"
 #include "compile/store/identity.h"
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
+
+/* What is compiled. */
+struct sal_compile_source {
+	struct sal_text format; /* "mlir" or "hlo" */
+	struct sal_text program;
+	struct sal_text options; /* CompileOptionsProto; see options.h for what becomes of it */
+};
 
 /* source->options must be clean (options.h). identity: of compiler and device (identity.h). */
 void sal_program_key(const struct sal_compile_source *source,

@@ -14,7 +14,7 @@
 #define SAL_COMPILE_SEAL_H
 
 #include "compile/store/identity.h"
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
 
 #define SAL_SEAL_SECRET_BYTES 32
 #define SAL_SEAL_HEAD_BYTES 104

@@ -11,7 +11,7 @@
 #ifndef SAL_COMPILE_SHELF_H
 #define SAL_COMPILE_SHELF_H
 
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
 
 struct sal_shelf;
 

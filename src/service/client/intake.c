@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
 #include "service/client/download.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"

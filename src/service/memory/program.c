@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
 #include "core/lane.h"
 #include "service/client/session.h"
 #include "service/idmap.h"

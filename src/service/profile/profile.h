@@ -17,7 +17,7 @@
 #include <sys/queue.h>
 
 #include "base/err.h"
-#include "compile/pool/pool.h"
+#include "compile/store/image.h"
 #include "wire/messages.h"
 
 #define SVC_PROFILES_MAX 1000

@@ -11,7 +11,6 @@
 #include "link/paths.h"
 #include "service/client/session.h"
 #include "service/profile/profile.h"
-#include "service/run/worker.h"
 #include "service/server.h"
 
 /* A run that did less tells nothing about the next one. */
@@ -151,7 +150,6 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 	if (is_same_job(&job, &s->core->job))
 		return;
 	sal_engine_declare(server->engine, svc_now_ns(), s->core, &job);
-	svc_worker_wake(server); /* somebody may have been granted their turn */
 }
 
 void svc_recall_end(struct svc_session *s)

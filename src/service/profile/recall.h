@@ -48,7 +48,7 @@ void svc_recall_save(struct svc_server *server);
  * be as in the latest run of that name, until its programs say otherwise. Under server->lock.
  */
 void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, struct sal_job *job);
-/* It got a program. Under server->lock. */
+/* It got a program. The engine may grant something: wake the worker afterwards. Under server->lock. */
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
 /* It ends; the engine still knows it. Under server->lock. */
 void svc_recall_end(struct svc_session *s);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compile/pool/pool.h"
+#include "compile/store/image.h"
 #include "service/client/news.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -86,7 +87,7 @@ static void give_program(struct svc_task *task, struct sal_image *take_image)
 				 rc < 0 ? err.text : NULL, rc < 0 ? 0 : fact_size);
 	}
 	svc_unlock(s->server);
-	svc_worker_wake(s->server); /* for the errand */
+	svc_worker_wake(s->server); /* an errand was posted, and a grant may have been made */
 }
 
 static void on_compiled(void *ctx, int code, const char *message, struct sal_image *image)

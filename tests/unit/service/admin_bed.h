@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "compile/pool/pool.h"
 #include "service/admin/admin.h"
 #include "service/client/session.h"
 #include "service/server.h"

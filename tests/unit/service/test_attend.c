@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "service/client/session.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
 #include "service/server.h"
