@@ -88,8 +88,6 @@ void svc_account_close(struct svc_account *a)
 	a->user = NULL;
 }
 
-/* --- taking and giving -------------------------------------------------------------------------------- */
-
 static bool is_counted(enum svc_resource what)
 {
 	return svc_limit_unit(what) == SVC_UNIT_COUNT || svc_limit_unit(what) == SVC_UNIT_BYTES;
@@ -198,8 +196,6 @@ void svc_limit_give(struct svc_session *s, enum svc_resource what, uint64_t amou
 	svc_account_give(&s->account, what, amount);
 }
 
-/* --- rates and weights -------------------------------------------------------------------------------- */
-
 /* A rate of 0 is no limit. */
 static void bucket_fill(struct svc_bucket *b, uint64_t per_s, uint64_t now_ns)
 {
@@ -261,8 +257,6 @@ uint64_t svc_limit_pace(struct svc_session *s, uint64_t now_ns, uint64_t wanted,
 		*out_wait_ns = job_wait_ns > user_wait_ns ? job_wait_ns : user_wait_ns;
 	return allowed;
 }
-
-/* --- for people --------------------------------------------------------------------------------------- */
 
 /* What was taken in the last whole second. */
 static uint64_t bucket_usage(const struct svc_bucket *b, uint64_t now_ns)

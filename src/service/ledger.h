@@ -2,16 +2,17 @@
 /*
  * ledger - how much of each limited resource everybody has.
  *
- * An account counts what one session, or one connection before its hello, has. Each belongs to a user, found by
- * uid. Users belong to the ledger of the server, which also counts for all. Invariant, for every resource:
+ * An account counts what one session, or one connection before its hello, has. Each belongs to a
+ * user, found by uid. Users belong to the ledger of the server, which also counts for all.
+ * Invariant, for every resource:
  *
  *     used by a user = sum over the accounts of that user;    used by all = sum over the users
  *
- * Taking charges account, user and daemon, or none of them. Memory is allocated only when a user's first account
- * is opened.
+ * Taking charges account, user and daemon, or none of them. Memory is allocated only when a user's
+ * first account is opened.
  *
- * Owns: the users. Threads: any, with or without server->lock: the ledger has a lock of its own, under which
- * nothing else is locked or called.
+ * Owns: the users. Threads: any, with or without server->lock: the ledger has a lock of its own,
+ * under which nothing else is locked or called.
  */
 #ifndef SAL_SERVICE_LEDGER_H
 #define SAL_SERVICE_LEDGER_H
@@ -66,8 +67,8 @@ int svc_account_open(struct svc_account *a, struct svc_ledger *ledger, uid_t uid
 void svc_account_close(struct svc_account *a);
 
 /*
- * Take so much more, or -SAL_RESOURCE_EXHAUSTED and a sentence with the numbers, whose limit it is, and the
- * option's name. Nothing is taken then.
+ * Take so much more, or -SAL_RESOURCE_EXHAUSTED and a sentence with the numbers, whose limit it is,
+ * and the option's name. Nothing is taken then.
  */
 int svc_account_take(struct svc_account *a, enum svc_resource what, uint64_t amount,
 		     struct sal_err *err);
@@ -79,8 +80,8 @@ int svc_limit_take(struct svc_session *s, enum svc_resource what, uint64_t amoun
 void svc_limit_give(struct svc_session *s, enum svc_resource what, uint64_t amount);
 
 /*
- * How many of `wanted` records may be read from the session now. They count as read. If not all: *out_wait_ns is
- * how long to wait before more may be.
+ * How many of `wanted` records may be read from the session now. They count as read. If not all:
+ * *out_wait_ns is how long to wait before more may be.
  */
 uint64_t svc_limit_pace(struct svc_session *s, uint64_t now_ns, uint64_t wanted,
 			uint64_t *out_wait_ns);

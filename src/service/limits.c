@@ -13,14 +13,15 @@
 #define MIB(n) (UINT64_C(n) << 20)
 #define GIB(n) (UINT64_C(n) << 30)
 
-/* --- the table ---------------------------------------------------------------------------------------- */
-
 struct row {
 	const char *name;
 	const char *noun; /* follows the number in a sentence */
 	const char *help;
 	enum svc_unit unit;
-	/* The defaults; 0: there is no such limit. With is_part: the machine's memory is divided by this. */
+	/*
+	 * The defaults; 0: there is no such limit. With is_part: the machine's memory is divided by
+	 * this.
+	 */
 	uint64_t most[SVC_SCOPES];
 	bool is_part;
 };
@@ -145,8 +146,6 @@ const char *svc_limit_name(enum svc_scope scope, enum svc_resource what, char *b
 	(void)snprintf(buf, size, "%s-%s", scopes[scope], rows[what].name);
 	return buf;
 }
-
-/* --- setting ------------------------------------------------------------------------------------------ */
 
 void svc_limits_default(struct svc_limits *l, uint64_t machine_bytes)
 {

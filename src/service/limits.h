@@ -2,9 +2,9 @@
 /*
  * limits - how much of each resource a job, a user and all jobs together may have.
  *
- * The table in limits.c has one row for each resource: its name, its unit, its defaults. A limit is named after
- * its scope and its resource (`job-buffers`). `salusd --limit job-buffers=N` or a line of the configuration file
- * sets it. 0 means: no limit. ledger.h counts the use.
+ * The table in limits.c has one row for each resource: its name, its unit, its defaults. A limit is
+ * named after its scope and its resource (`job-buffers`). `salusd --limit job-buffers=N` or a line
+ * of the configuration file sets it. 0 means: no limit. ledger.h counts the use.
  *
  * Threads: set by the main thread, before there are others.
  */
@@ -59,8 +59,8 @@ struct svc_limits {
 /* The defaults, on a machine with so much memory. */
 void svc_limits_default(struct svc_limits *l, uint64_t machine_bytes);
 /*
- * One limit by its name; the value is a number or a size, or "none". -SAL_NOT_FOUND: there is no limit of that
- * name; -SAL_INVALID_ARGUMENT: the value cannot be.
+ * One limit by its name; the value is a number or a size, or "none". -SAL_NOT_FOUND: there is no
+ * limit of that name; -SAL_INVALID_ARGUMENT: the value cannot be.
  */
 int svc_limits_set(struct svc_limits *l, const char *name, const char *value, struct sal_err *err);
 /* The same from "name=value". */

@@ -2,15 +2,17 @@
 /*
  * lock - the one lock of salusd. It guards decisions: the engine, the sessions and their maps.
  *
- * The rule. While the lock is held there is no vendor call, no call that can block, no write to the log's file, and
- * no loop whose length a client chooses. So the lock is held for microseconds. Every vendor call goes through
- * svc_vendor() (server.h), which asserts in every build that the caller does not hold the lock.
+ * The rule. While the lock is held there is no vendor call, no call that can block, no write to the
+ * log's file, and no loop whose length a client chooses. So the lock is held for microseconds.
+ * Every vendor call goes through svc_vendor() (server.h), which asserts in every build that the
+ * caller does not hold the lock.
  *
- * The lock is fair. Two mutexes make it so: a thread queues at the door and then enters the room. A thread that leaves
- * and comes back at once finds the door shut by the thread that waits, and goes second.
+ * The lock is fair. Two mutexes make it so: a thread queues at the door and then enters the room. A
+ * thread that leaves and comes back at once finds the door shut by the thread that waits, and goes
+ * second.
  *
- * clang's -Wthread-safety checks the functions marked SVC_LOCKED and SVC_UNLOCKED. The process has one lock, so
- * one name, svc_decisions, stands for it; that name has no object behind it.
+ * clang's -Wthread-safety checks the functions marked SVC_LOCKED and SVC_UNLOCKED. The process has
+ * one lock, so one name, svc_decisions, stands for it; that name has no object behind it.
  */
 #ifndef SAL_SERVICE_LOCK_H
 #define SAL_SERVICE_LOCK_H
@@ -47,7 +49,7 @@ void svc_lock(struct svc_server *server) SAL_ACQUIRES(svc_decisions);
 /* Never waits. */
 bool svc_trylock(struct svc_server *server) SAL_TRY_ACQUIRES(svc_decisions);
 void svc_unlock(struct svc_server *server) SAL_RELEASES(svc_decisions);
-/* Let others have the lock for a moment, if any wait for it. */
+/* Release the lock for a moment, if other threads wait for it. */
 void svc_lock_breathe(struct svc_server *server) SVC_LOCKED;
 
 void svc_assert_locked(const struct svc_server *server) SAL_ASSERTS(svc_decisions);

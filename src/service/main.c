@@ -18,7 +18,7 @@
 
 #define FILES_WANTED 65536u
 
-/* The end waits so long for whoever takes the log. */
+/* At the end, wait so long for the log's last lines. */
 #define LAST_LINES_MS 1000
 
 static int open_log(const struct svc_options *o)
@@ -37,14 +37,14 @@ static int open_log(const struct svc_options *o)
 	return -1;
 }
 
-/* To where errors went before the log took over. */
+/* Print to the stderr that was there before the log took over. */
 static void complain(int terminal, const char *text)
 {
 	if (terminal >= 0)
 		(void)dprintf(terminal, "salusd: %s\n", text);
 }
 
-/* Whoever starts us may be content with few files; a session has five. */
+/* The limit of open files may be low; a session has five. */
 static void allow_files(void)
 {
 	struct rlimit limit;

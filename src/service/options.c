@@ -18,13 +18,14 @@
 #include "service/trace.h"
 
 /* Each takes 128 bytes. */
-#define TRACE_LEAST 64u
-#define TRACE_MOST (1u << 26)
+#define TRACE_RECORDS_MIN 64u
+#define TRACE_RECORDS_MAX (1u << 26)
 
-/* Part of the memory that the device gets by default; the rest is for the system, salusd and its helpers. */
+/*
+ * Part of the memory that the device gets by default; the rest is for the system, salusd and its
+ * helpers.
+ */
 #define MEMORY_PERCENT 80
-
-/* --- settings that are more than a text, a size or a time -------------------------------------------------- */
 
 static int set_lanes(struct svc_setup *setup, const char *value)
 {
@@ -45,11 +46,12 @@ static int set_trace_records(struct svc_setup *setup, const char *value)
 	char *end;
 	unsigned long long records = strtoull(value, &end, 10);
 
-	if (*value < '0' || *value > '9' || *end || records < TRACE_LEAST || records > TRACE_MOST)
+	if (*value < '0' || *value > '9' || *end || records < TRACE_RECORDS_MIN ||
+	    records > TRACE_RECORDS_MAX)
 		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
-				   "trace-records is \"%s\", expected %u to %u", value, TRACE_LEAST,
-				   TRACE_MOST);
-	setup->options.trace_records = TRACE_LEAST;
+				   "trace-records is \"%s\", expected %u to %u", value,
+				   TRACE_RECORDS_MIN, TRACE_RECORDS_MAX);
+	setup->options.trace_records = TRACE_RECORDS_MIN;
 	while (setup->options.trace_records < records)
 		setup->options.trace_records *= 2;
 	return SAL_OK;
@@ -95,8 +97,6 @@ static int set_log_size(struct svc_setup *setup, const char *value)
 				 "log-size is \"%s\", expected at least 64KiB", value);
 	return rc;
 }
-
-/* --- the table --------------------------------------------------------------------------------------------- */
 
 enum kind {
 	TEXT, /* const char * */
@@ -198,8 +198,6 @@ static int set(struct svc_setup *setup, const struct setting *s, const char *val
 	}
 }
 
-/* --- the file ---------------------------------------------------------------------------------------------- */
-
 static int set_from_file(struct svc_setup *setup, const char *name, const char *value)
 {
 	size_t i;
@@ -240,8 +238,6 @@ static int read_config(struct svc_setup *setup, const char *path)
 			      setup->err.code ? setup->err.text : "expected name = value");
 	return -1;
 }
-
-/* --- the command line -------------------------------------------------------------------------------------- */
 
 enum {
 	OPT_SETTING = 1000, /* and the setting's index */
@@ -310,8 +306,6 @@ static int parse(struct svc_setup *setup, int argc, char **argv)
 	}
 	return code;
 }
-
-/* --- the defaults ------------------------------------------------------------------------------------------ */
 
 static void set_defaults(struct svc_setup *setup)
 {

@@ -2,8 +2,9 @@
 /*
  * options - what salusd is told: on its command line, in its configuration file, and by default.
  *
- * The table in options.c has one row for each setting, with its help. A new setting is one more row. Limits have a
- * table of their own, in limits.c; each can be given by `--limit NAME=VALUE` or as a line of the file.
+ * The table in options.c has one row for each setting, with its help. A new setting is one more
+ * row. Limits have a table of their own, in limits.c; each can be given by `--limit NAME=VALUE` or
+ * as a line of the file.
  *
  * Owns: the text behind the values. Threads: the main thread, before there are others.
  */
@@ -53,8 +54,8 @@ struct svc_setup {
 };
 
 /*
- * Read the command line and fill in the defaults. Returns -1 to go on, or an exit code once everything there is to
- * say is said on stdout or stderr.
+ * Read the command line and fill in the defaults. Returns -1 to go on, or an exit code once
+ * everything there is to say is said on stdout or stderr.
  */
 int svc_setup_read(struct svc_setup *setup, int argc, char **argv);
 void svc_setup_fini(struct svc_setup *setup);

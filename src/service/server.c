@@ -32,11 +32,14 @@
 #define LAST_WAIT_NS UINT64_C(2000000000)
 #define LAST_LINES_MS 1000u
 #define LAST_ALARM_S 4
-/* Lanes that a policy gets which wants as many as fit, if the operator names no number. */
+/* Lanes for a policy that wants as many as fit, unless the operator names a number. */
 #define LANES_UNASKED 8
-/* Memory is asked for in grains: so many of them are the device, but none is larger than this. */
+/*
+ * Memory is asked for in grains. The device has so many of them, but none is larger than
+ * GRAIN_BYTES_MAX.
+ */
 #define GRAINS 16384
-#define GRAIN_MOST (UINT64_C(1) << 20)
+#define GRAIN_BYTES_MAX (UINT64_C(1) << 20)
 
 uint64_t svc_now_ns(void)
 {
@@ -53,7 +56,7 @@ static void on_signal(uv_signal_t *signal, int number)
 	sal_log_info("server", "stopping signal=%d", number);
 	(void)uv_signal_stop(signal);
 	(void)sigaction(number, &(struct sigaction){ .sa_handler = SIG_DFL },
-			NULL); /* the next one ends us at once */
+			NULL); /* the next signal ends salusd at once */
 	uv_stop(&server->loop);
 }
 
@@ -87,8 +90,8 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	cfg.tuning.lane_cap = LANES_UNASKED;
 	cfg.tuning.stuck_ns = SAL_STUCK_NS;
 	server->grain_bytes = server->options.memory_bytes / GRAINS;
-	if (server->grain_bytes > GRAIN_MOST)
-		server->grain_bytes = GRAIN_MOST;
+	if (server->grain_bytes > GRAIN_BYTES_MAX)
+		server->grain_bytes = GRAIN_BYTES_MAX;
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
 	server->tuning = cfg.tuning;
@@ -98,7 +101,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	return sal_engine_create(&cfg, &server->engine, err);
 }
 
-/* `fake`, or `fake:` and the faults it shall have. */
+/* `fake`, or `fake:` and the faults of the fake device. */
 static bool is_fake(const struct svc_options *options)
 {
 	return strncmp(options->plugin_path, "fake", 4) == 0 &&
@@ -226,14 +229,14 @@ void svc_server_run(struct svc_server *server)
 	(void)uv_run(&server->loop, UV_RUN_DEFAULT);
 }
 
-/* Ours, that is; those of the compile pool are closed when its helpers have ended, and the pool is freed then. */
+/* Close the server's own handles. The pool closes its own when its helpers have ended. */
 static void close_handle(uv_handle_t *handle, void *server)
 {
 	if (handle->data == server && !uv_is_closing(handle))
 		uv_close(handle, NULL);
 }
 
-/* Iterations cannot be interrupted; those that run when we stop have a moment to end. */
+/* Iterations cannot be interrupted. Running ones have a moment to end. */
 static bool wait_for_sessions(struct svc_server *server)
 {
 	uint64_t until_ns = svc_now_ns() + LAST_WAIT_NS;
@@ -249,7 +252,7 @@ static bool wait_for_sessions(struct svc_server *server)
 	return true;
 }
 
-/* Everything that uses the device; false: something of it does not end. */
+/* Stop all threads that use the device. False: one of them does not end. */
 static bool stop_threads(struct svc_server *server)
 {
 	if (!wait_for_sessions(server))
@@ -282,18 +285,18 @@ void svc_server_close(struct svc_server *server)
 	struct sigaction last = { .sa_handler = on_alarm };
 
 	server->closing = true;
-	/* Whatever runs, blocks or writes: the end comes in time. */
+	/* Whatever blocks, salusd ends in time. */
 	(void)sigaction(SIGALRM, &last, NULL);
 	(void)alarm(server->is_started ? LAST_ALARM_S : 0);
 	svc_connections_close(server);
 	svc_recall_save(server);
-	svc_on_tasks(&server->task_bell); /* of sessions that are gone: they are dropped */
+	svc_on_tasks(&server->task_bell); /* their sessions are gone: the tasks are dropped */
 	while (server->preparing > 0) /* these read the pool's seal */
 		(void)uv_run(&server->loop, UV_RUN_ONCE);
 	if (server->pool)
 		sal_compile_pool_close(server->pool);
 	if (!stop_threads(server)) {
-		/* The vendor may still use what we would free: leave it to the kernel. */
+		/* The vendor may use what would be freed: leave it to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
 		svc_listen_close(&server->listen);
 		(void)sal_log_flush(LAST_LINES_MS);

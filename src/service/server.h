@@ -2,16 +2,16 @@
 /*
  * server - the root of salusd: it owns everything else.
  *
- *     this folder  server, options, the lock, limits and accounts, maps of ids, the ring of trace entries
+ *     this folder  server, options, the lock, limits and accounts, maps of ids, the trace
  *     client/      who talks to salusd: the socket, sessions, their records, completions
  *     admin/       answers to `salus ps` and its kind
  *     run/         what runs: the worker, errands, dispatching, compile tasks
  *     memory/      what a session has on the device: buffers, programs; lanes, paging
  *     profile/     what jobs needed last time
  *
- * Ownership is a tree: server, sessions, their buffers, programs and executions. One lock, server->lock, guards
- * sessions and the engine (lock.h). Vendor calls are errands of a session (run/carrier.h).
- * docs/ARCHITECTURE.md lists the threads.
+ * Ownership is a tree: server, sessions, their buffers, programs and executions. One lock,
+ * server->lock, guards sessions and the engine (lock.h). Vendor calls are errands of a session
+ * (run/carrier.h). docs/ARCHITECTURE.md lists the threads.
  */
 #ifndef SAL_SERVICE_SERVER_H
 #define SAL_SERVICE_SERVER_H
@@ -68,7 +68,8 @@ struct svc_server {
 	struct svc_task_list tasks; /* for the main thread */
 	struct svc_waiter_list ready; /* waiters that may go on; see buffer.c */
 	bool releasing;
-	_Atomic(struct svc_execution *) done; /* ended, not yet accounted for; pushed by any thread */
+	/* Ended, not yet accounted for; pushed by any thread. */
+	_Atomic(struct svc_execution *) done;
 	TAILQ_HEAD(,
 		   svc_execution) untold; /* accounted for, but the client cannot see the end yet */
 	struct svc_decision_list decisions;

@@ -11,7 +11,7 @@
 
 #include "core/engine.h"
 
-/* A copy lives so long after somebody was given it: time enough to copy it again. */
+/* A snapshot lives so long after somebody got it: enough time to copy it. */
 #define SNAPSHOT_NS UINT64_C(10000000000)
 
 static int64_t read_clock(clockid_t clock)
@@ -50,7 +50,7 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 	return SAL_OK;
 }
 
-/* Whoever copied it before the magic went has a whole copy. */
+/* A reader whose copy has the magic has a whole copy. */
 static void drop_oldest(struct svc_trace *t)
 {
 	struct svc_snapshot *s = &t->snapshots[0];
@@ -104,7 +104,10 @@ static void fill_head(const struct svc_trace *t, const struct sal_engine *engine
 	};
 }
 
-/* Of the entries first to end-1 those that are still there; the first of them. One round: see above. */
+/*
+ * Copy the entries from first to end-1 that have not been overwritten; returns the first of them.
+ * One round.
+ */
 static uint64_t copy_round(const struct svc_trace *t, uint64_t first, uint64_t end,
 			   struct sal_trace_entry *to)
 {
@@ -128,14 +131,14 @@ struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sa
 	end = next = t->put;
 	first = end - (svc_trace_count(t) < most ? svc_trace_count(t) : most);
 	svc_lock_leave(lock);
-	while (next > first) { /* newest first: what is overwritten meanwhile is the oldest */
+	while (next > first) { /* newest first: the oldest are overwritten first */
 		uint64_t from = next - first > SVC_TRACE_ROUND ? next - SVC_TRACE_ROUND : first;
 		uint64_t got;
 
 		svc_lock_enter(lock);
 		got = copy_round(t, from, next, out + (from - first));
 		svc_lock_leave(lock);
-		if (got > from) { /* the rest is gone */
+		if (got > from) { /* older entries are overwritten */
 			memmove(out, out + (from - first), (next - got) * sizeof(*out));
 			memmove(out + (next - got), out + (next - first),
 				(end - next) * sizeof(*out));
@@ -149,15 +152,13 @@ struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sa
 	return (struct sal_trace_name *)(out + head->count);
 }
 
-/* --- snapshots ---------------------------------------------------------------------------------------------- */
-
 void svc_trace_forget(struct svc_trace *t, uint64_t now_ns)
 {
 	while (t->snapshot_count > 0 && now_ns - t->snapshots[0].given_ns > SNAPSHOT_NS)
 		drop_oldest(t);
 }
 
-struct svc_snapshot *svc_trace_keep(struct svc_trace *t, const struct svc_snapshot *take_snapshot)
+struct svc_snapshot *svc_trace_add(struct svc_trace *t, const struct svc_snapshot *take_snapshot)
 {
 	if (t->snapshot_count == SVC_SNAPSHOTS_MAX)
 		drop_oldest(t);

@@ -2,13 +2,14 @@
 /*
  * trace - the last events and decisions of the engine, in a ring.
  *
- * The ring's memory is mapped at once and used as it fills, so a daemon that does nothing pays nothing.
- * Putting an entry is a copy; the oldest gives way.
+ * The ring's memory is mapped at once and used as it fills, so an idle daemon pays nothing. Adding
+ * an entry is a copy; the oldest entry gives way.
  *
- * A snapshot is a copy of the ring in shared memory, for `salus trace`. There are few, and none lives long: the daemon
- * takes the memory back even if somebody keeps the descriptor, who then finds a head without its magic.
+ * A snapshot is a copy of the ring in shared memory, for `salus trace`. There are few snapshots, and
+ * none lives long. The daemon takes the memory back even if somebody has the descriptor, who then
+ * finds a head without its magic.
  *
- * Threads: under server->lock, but the snapshots, which are the main thread's.
+ * Threads: under server->lock, except the snapshots, which are the main thread's.
  */
 #ifndef SAL_SERVICE_TRACE_H
 #define SAL_SERVICE_TRACE_H
@@ -19,7 +20,7 @@
 #include "service/lock.h"
 
 #define SVC_TRACE_ENTRIES 65536u
-/* Entries that are copied while server->lock is held once. */
+/* Entries copied while server->lock is held once. */
 #define SVC_TRACE_ROUND 256u
 #define SVC_SNAPSHOTS_MAX 4u
 
@@ -33,24 +34,26 @@ struct svc_snapshot {
 struct svc_trace {
 	struct sal_trace_entry *entries; /* owned mapping */
 	uint64_t room; /* a power of two */
-	uint64_t put; /* entries so far; the last `room` of them are there */
+	uint64_t put; /* entries so far; the ring has the last `room` of them */
 	struct sal_trace_head head; /* what does not change */
 	struct svc_snapshot snapshots[SVC_SNAPSHOTS_MAX]; /* oldest first */
 	uint32_t snapshot_count;
 };
 
-/* room is a power of two; cfg: what the engine is about to be made with. */
+/* room is a power of two; cfg: the engine's. */
 int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uint64_t room,
 		   struct sal_err *err);
-/* Accepts one that was not opened. */
+/* Accepts a trace that was not opened. */
 void svc_trace_close(struct svc_trace *t);
 
-/* From within emit; `name` is of the session, `span` of the iteration that ended. May be NULL. */
+/*
+ * From within emit. `name`: the session's; `span`: of the iteration that ended; both may be NULL.
+ */
 void svc_trace_put(struct svc_trace *t, const struct sal_engine *engine, const struct sal_record *r,
 		   const struct sal_session *s, const char *name,
 		   const struct sal_trace_span *span);
 
-/* Entries there are, now. */
+/* Entries in the ring. */
 static inline uint64_t svc_trace_count(const struct svc_trace *t)
 {
 	return t->put < t->room ? t->put : t->room;
@@ -60,16 +63,16 @@ static inline uint64_t svc_trace_count(const struct svc_trace *t)
 uint64_t svc_trace_bytes(uint64_t entries, uint64_t names);
 
 /*
- * Write head and entries to `to`, which has room for `most` entries; older ones are left out and count as
- * dropped. Takes the lock, again and again for a short time: entries that are overwritten meanwhile are left out,
- * too. Returns where the names go; head.name_count is the caller's to set.
+ * Write head and entries to `to`, which has room for `most` entries. Older entries, and entries
+ * that are overwritten meanwhile, are left out and count as dropped. Takes the lock again and
+ * again, for a short time each. Returns where the names go; the caller sets head.name_count.
  */
 struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sal_engine *engine,
 				      struct svc_lock *lock, void *to, uint64_t most);
 
-/* Takes back the memory of snapshots that are too old. */
+/* Free the snapshots that are too old. */
 void svc_trace_forget(struct svc_trace *t, uint64_t now_ns);
-/* Puts one behind the others; the oldest gives way. */
-struct svc_snapshot *svc_trace_keep(struct svc_trace *t, const struct svc_snapshot *take_snapshot);
+/* Add a snapshot; the oldest gives way. */
+struct svc_snapshot *svc_trace_add(struct svc_trace *t, const struct svc_snapshot *take_snapshot);
 
 #endif

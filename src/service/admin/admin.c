@@ -13,8 +13,6 @@
 #include "service/client/session.h"
 #include "service/server.h"
 
-/* --- words ----------------------------------------------------------------------------------------------- */
-
 json_t *svc_json_text(const char *text)
 {
 	json_t *json = json_string(text);
@@ -30,8 +28,6 @@ json_t *svc_json_text(const char *text)
 	free(copy);
 	return json;
 }
-
-/* --- which job ------------------------------------------------------------------------------------------- */
 
 enum match {
 	BY_ID,
@@ -53,8 +49,8 @@ static bool matches(const struct svc_session *s, const char *job, enum match how
 }
 
 /* How many sessions match; the last of them in *out, and all in words. */
-static uint32_t look_up(struct svc_server *server, const char *job, enum match how, bool is_open,
-			struct svc_session **out, struct sal_words *words)
+static uint32_t match_jobs(struct svc_server *server, const char *job, enum match how, bool is_open,
+			   struct svc_session **out, struct sal_words *words)
 {
 	struct svc_session *s;
 	uint32_t count = 0;
@@ -92,9 +88,9 @@ struct svc_session *svc_find_job(struct svc_question *q)
 		return NULL;
 	}
 	for (how = BY_ID; how < MATCHES && count == 0; how++)
-		count = look_up(q->server, job, (enum match)how, true, &s, &words);
+		count = match_jobs(q->server, job, (enum match)how, true, &s, &words);
 	for (how = BY_ID; how < MATCHES && count == 0; how++) /* then those that are closing */
-		count = look_up(q->server, job, (enum match)how, false, &s, &words);
+		count = match_jobs(q->server, job, (enum match)how, false, &s, &words);
 	if (count == 1)
 		return s;
 	if (count > 1) {
@@ -103,13 +99,11 @@ struct svc_session *svc_find_job(struct svc_question *q)
 				  job, words.at);
 		return NULL;
 	}
-	count = look_up(q->server, "", BY_PREFIX, true, &s, &words);
+	count = match_jobs(q->server, "", BY_PREFIX, true, &s, &words);
 	(void)sal_err_set(&q->err, SAL_NOT_FOUND, "there is no job \"%.60s\"; %s%s", job,
 			  count ? "there are " : "there is none at all", words.at);
 	return NULL;
 }
-
-/* --- which question -------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *op;
@@ -137,7 +131,7 @@ static json_t *answer(struct svc_question *q)
 	return NULL;
 }
 
-/* The one question that is long to answer and looks the same to all. */
+/* The one question whose answer takes long and is the same for everybody. */
 static bool is_shared(const struct svc_question *q)
 {
 	const char *op = json_string_value(json_object_get(q->object, "op"));

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin - what the files that answer questions share.
+ * admin - the questions that salusd answers.
  *
- *     admin.c        the line, which question it is, which job it means
- *     admin/view.c   ping, ps: everything there is to see
- *     admin/why.c    why: what one job waits for (with why_memory.c, why_turn.c)
- *     admin/limits.c limits: each with its use
- *     admin/steer.c  policy, set, pause, resume, kill: changes while jobs run
+ *     admin.c         the line, which question it is, which job it means
+ *     view.c          ping, ps: everything there is to see
+ *     why.c           why: what one job waits for (why.h)
+ *     admin/limits.c  limits: each with its use
+ *     steer.c         policy, set, pause, resume, kill: changes while jobs run
+ *     trace_answer.c  trace: the last events and decisions
  *
  * Threads: the main thread. Each answer takes server->lock itself.
  */
@@ -33,10 +34,11 @@ struct svc_asker {
 	uid_t uid;
 	bool has_fd_room; /* the answer may have a descriptor */
 	struct svc_answer_line *
-		*shared; /* what others get who asked for `ps` in this round, if any; may be NULL */
+		/* The answer that others get who ask for `ps` in this round; may be NULL. */
+		*shared;
 };
 
-/* One line for one line; a reference. NULL: no memory. Main thread. */
+/* Answer one line with one line. The caller owns a reference. NULL for lack of memory. */
 struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
 					 const char *line);
 
@@ -51,19 +53,19 @@ struct svc_question {
 	struct sal_err err; /* why there is no answer */
 };
 
-/* A text that may hold what others chose. JSON is UTF-8: what is not becomes "?". */
+/* A text that may contain what other people chose. JSON is UTF-8: any other byte becomes "?". */
 json_t *svc_json_text(const char *text);
 
 /*
- * The session that "job" in the question names: an id, a name, or the beginning of one. NULL and q->err if
- * there is not exactly one. Under server->lock.
+ * The session that "job" in the question names: an id, a name, or the beginning of one. NULL and
+ * q->err if there is not exactly one. Under server->lock.
  */
 struct svc_session *svc_find_job(struct svc_question *q);
 
 /* What a session does, in a word or two. */
 const char *svc_state_name(const struct svc_session *s);
 
-/* What is known or wished about a job: weight, priority, kind, total time. */
+/* What the user declared about a job: weight, priority, kind, total time. */
 json_t *svc_describe_job(const struct sal_session *core);
 
 static inline double svc_seconds(uint64_t ns)

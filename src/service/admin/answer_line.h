@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer_line - the answer to a question: a line, and perhaps a descriptor. Those who asked the same share one.
+ * answer_line - the answer to a question: a line, and perhaps a descriptor. Those who asked the
+ * same share one.
  *
  * Threads: the main thread.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits - every limit there is, with its use now: those of the table in limits.c, and those that are
- * options of their own.
+ * limits - every limit there is, with its use now: those of the table in limits.c, and those that
+ * are options of their own.
  */
 #include "service/admin/admin.h"
 
@@ -41,8 +41,6 @@ static void find_most(struct svc_server *server, uint64_t now_ns, struct most mo
 		}
 	}
 }
-
-/* --- limits of the table --------------------------------------------------------------------------------- */
 
 static const char *const units[] = {
 	[SVC_UNIT_COUNT] = "count",
@@ -104,8 +102,6 @@ static void add_table(struct svc_server *server, json_t *list,
 							     &most[what]));
 	}
 }
-
-/* --- limits that are options of their own ---------------------------------------------------------------- */
 
 static json_t *limit_memory(const struct svc_server *server)
 {

@@ -17,16 +17,14 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-#define WEIGHT_MOST 1e6
-#define SECONDS_MOST 9e9
+#define WEIGHT_MAX 1e6
+#define SECONDS_MAX 9e9
 
 static void note(struct svc_question *q, const char *what, const struct svc_session *s)
 {
 	sal_log_info("admin", "%s id=%" PRIu64 " name=%s by pid=%d uid=%u", what, s->id, s->name,
 		     (int)q->pid, (unsigned)q->uid);
 }
-
-/* --- the policy and the lanes ---------------------------------------------------------------------------- */
 
 static json_t *list_policies(void)
 {
@@ -97,13 +95,11 @@ json_t *svc_answer_policy(struct svc_question *q)
 	return reply;
 }
 
-/* --- what a job is worth --------------------------------------------------------------------------------- */
-
 static bool set_weight(struct sal_job *job, const json_t *value)
 {
 	double weight = json_number_value(value);
 
-	if (!json_is_number(value) || !(weight > 0 && weight <= WEIGHT_MOST))
+	if (!json_is_number(value) || !(weight > 0 && weight <= WEIGHT_MAX))
 		return false;
 	job->weight_milli = weight < 0.001 ? 1 : (uint32_t)(weight * 1000 + 0.5);
 	return true;
@@ -131,7 +127,7 @@ static bool set_time(struct sal_job *job, const json_t *value)
 {
 	double seconds = json_number_value(value);
 
-	if (!json_is_number(value) || !(seconds >= 0 && seconds <= SECONDS_MOST))
+	if (!json_is_number(value) || !(seconds >= 0 && seconds <= SECONDS_MAX))
 		return false;
 	job->total_ns = (uint64_t)(seconds * 1e9);
 	return true;
@@ -159,7 +155,7 @@ static const struct {
 
 #define WISHES (sizeof(wishes) / sizeof(wishes[0]))
 
-/* Put all that the question wishes into the job. */
+/* Copy the values in the question into the job. */
 static int take_wishes(const json_t *question, struct sal_job *job, struct sal_err *err)
 {
 	const char *key;
@@ -189,7 +185,7 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 	return SAL_OK;
 }
 
-/* How the job is now. Under server->lock. */
+/* The job after the change. Under server->lock. */
 static json_t *acknowledge(const struct svc_session *s)
 {
 	json_t *reply = json_pack("{s:b, s:I, s:o, s:s, s:I}", "ok", 1, "id", (json_int_t)s->id,
@@ -213,8 +209,6 @@ static json_t *do_set(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 	return acknowledge(s);
 }
 
-/* --- whether it runs ------------------------------------------------------------------------------------- */
-
 static json_t *do_pause(struct svc_question *q, struct svc_session *s)
 {
 	sal_engine_pause(q->server->engine, svc_now_ns(), s->core);
@@ -236,7 +230,10 @@ static json_t *do_kill(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 
 	if (s->state == SVC_OPEN)
 		note(q, "killed", s);
-	/* Its connection's reference keeps the memory until it hangs up. */
+	/*
+	 * Its connection has a reference until the client hangs up: the session is not freed
+	 * before.
+	 */
 	svc_session_kill(s, "salus: the job was ended by `salus kill`");
 	reply = acknowledge(s);
 	if (x && x->program) {
@@ -250,7 +247,7 @@ static json_t *do_kill(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 	return reply;
 }
 
-/* Find the job, do it, and let the worker see what came of it. */
+/* Find the job, act on it, and wake the worker. */
 static json_t *steer(struct svc_question *q,
 		     json_t *(*act)(struct svc_question *q, struct svc_session *s))
 {

@@ -20,7 +20,7 @@
 
 #define FRESH_NS UINT64_C(1000000000)
 
-/* Names of the sessions there are; those that come later are in the entries. */
+/* Names of the open sessions. Names of later sessions are in the entries. */
 struct names {
 	struct sal_trace_name *at; /* owned */
 	uint64_t count;
@@ -64,7 +64,7 @@ static int fill(struct svc_server *server, const struct names *names, uint64_t e
 
 	if (!head)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the trace's copy");
-	memset(head, 0, out->bytes); /* so that no page is missing while we hold the lock */
+	memset(head, 0, out->bytes); /* fault the pages in before the lock is taken */
 	to = svc_trace_copy(&server->trace, server->engine, &server->lock, head, entries);
 	if (names->count > 0)
 		memcpy(to, names->at, names->count * sizeof(*to));
@@ -82,7 +82,8 @@ static int take_snapshot(struct svc_server *server, struct svc_snapshot *out, st
 
 	*out = (struct svc_snapshot){ .fd = -1, .made_ns = svc_now_ns() };
 	svc_lock(server);
-	entries = svc_trace_count(&server->trace) + SVC_TRACE_ROUND; /* some come meanwhile */
+	/* More entries come meanwhile. */
+	entries = svc_trace_count(&server->trace) + SVC_TRACE_ROUND;
 	svc_unlock(server);
 	out->bytes = svc_trace_bytes(entries, names.count);
 	if (rc >= 0)
@@ -95,7 +96,7 @@ static int take_snapshot(struct svc_server *server, struct svc_snapshot *out, st
 	return rc;
 }
 
-/* The newest one, if it is new enough; else a new one. */
+/* The newest snapshot if it is fresh, else a new one. */
 static struct svc_snapshot *find_snapshot(struct svc_server *server, struct sal_err *err)
 {
 	struct svc_trace *t = &server->trace;
@@ -109,7 +110,7 @@ static struct svc_snapshot *find_snapshot(struct svc_server *server, struct sal_
 	}
 	if (take_snapshot(server, &made, err) < 0)
 		return NULL;
-	return svc_trace_keep(t, &made);
+	return svc_trace_add(t, &made);
 }
 
 json_t *svc_answer_trace(struct svc_question *q)

@@ -2,8 +2,8 @@
 /*
  * view - everything there is to see: the device, its lanes, the sessions.
  *
- * Numbers are copied under server->lock, a few sessions at a time; words are made of them afterwards. So the
- * answer about many is no single moment: a session may have gone on while others were looked at.
+ * Numbers are copied under server->lock, a few sessions at a time. The text is made afterwards,
+ * without the lock. So with many sessions the answer does not show one moment.
  */
 #include "service/admin/admin.h"
 
@@ -41,7 +41,7 @@ struct lane_view {
 	uint64_t at, bytes, running, busy_ns, iterations;
 };
 
-/* Everything, and when it was looked at. */
+/* Everything that is copied, and when. */
 struct view {
 	const struct svc_server *server; /* borrowed */
 	uint64_t now_ns;
@@ -90,8 +90,6 @@ const char *svc_state_name(const struct svc_session *s)
 		return "paged";
 	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
 }
-
-/* --- copies, under server->lock ---------------------------------------------------------------------------- */
 
 static void copy_memory(const struct svc_session *s, struct session_view *v)
 {
@@ -197,13 +195,11 @@ static int copy_all(struct svc_server *server, struct view *view, struct sal_err
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 		}
 		view->sessions = more;
-		/* Pages that are not there yet are not to be waited for under the lock. */
+		/* Fault the pages in before the lock is taken. */
 		memset(more + view->session_count, 0, SVC_WALK_SESSIONS * sizeof(*more));
 	} while (svc_walk_on(&walk, copy, view));
 	return SAL_OK;
 }
-
-/* --- words -------------------------------------------------------------------------------------------------- */
 
 static json_t *describe_memory(const struct session_view *v)
 {

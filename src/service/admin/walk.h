@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * walk - all sessions, oldest first, without holding server->lock all the way.
+ * walk - visits all sessions, oldest first, and releases server->lock now and then.
  *
- * Each round holds the lock for a few sessions; between rounds sessions come and go. Every session that lives
- * all along is visited once.
+ * Each round holds the lock for a few sessions; between rounds sessions come and go. A session that
+ * exists all along is visited once.
  *
  * Threads: the main thread, without server->lock.
  */
@@ -23,12 +23,12 @@ struct svc_walk {
 };
 
 /*
- * Visits up to SVC_WALK_SESSIONS more under the lock; true: there may be others. At the end visits NULL, under the same
- * lock, so that few sessions and what goes with them are seen in one moment.
+ * Visits up to SVC_WALK_SESSIONS more under the lock; true: there may be others. At the end visits
+ * NULL, under the same lock, so that few sessions and what goes with them are seen in one moment.
  */
 bool svc_walk_on(struct svc_walk *walk, void (*visit)(void *ctx, const struct svc_session *s),
 		 void *ctx);
-/* For one that stops early. */
+/* End a walk before its end. */
 void svc_walk_end(struct svc_walk *walk);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why - what the files that say what a job waits for share.
+ * why - what one job waits for, in a sentence.
  *
- *     admin/why.c    the answer, and the short cases
+ *     why.c          the answer, and the short cases
  *     why_memory.c   it waits for memory, or can never have it
  *     why_turn.c     it waits for its turn
  *     why_compile.c  it waits for the compiler
+ *
+ * Threads: the main thread, under server->lock.
  */
 #ifndef SAL_SERVICE_WHY_H
 #define SAL_SERVICE_WHY_H
@@ -13,7 +15,7 @@
 #include "service/admin/admin.h"
 
 /* Others that are named in the sentence; all of them are in "holders". */
-#define WHY_NAMED_MOST 3
+#define WHY_NAMED_MAX 3
 
 struct svc_why {
 	struct svc_server *server; /* borrowed */
@@ -22,7 +24,7 @@ struct svc_why {
 	struct sal_words words;
 	const char *waits_for;
 	json_t *holders; /* owned by the answer */
-	double estimate_s; /* NAN: unknowable */
+	double estimate_s; /* NAN: unknown */
 };
 
 /* How long its running iteration has run. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why_compile - a job's programs wait for the compiler: how long, behind how many, and for whom it is at work.
+ * why_compile - a job's programs wait for the compiler: how long, behind how many, and for whom it
+ * is at work.
  */
 #include "service/admin/why.h"
 
@@ -55,14 +56,14 @@ static void say_run(struct svc_why *why, const struct sal_compile_run *run, uint
 
 static void say_queued(struct svc_why *why, const struct sal_compile_wait *wait)
 {
-	struct sal_compile_run runs[WHY_NAMED_MOST];
-	uint32_t count = sal_compile_runs(why->server->pool, runs, WHY_NAMED_MOST);
+	struct sal_compile_run runs[WHY_NAMED_MAX];
+	uint32_t count = sal_compile_runs(why->server->pool, runs, WHY_NAMED_MAX);
 	char waited[SAL_UNITS_TEXT];
 
 	sal_words_add(&why->words, "its program has waited for %s and is number %u in the queue",
 		      sal_duration_format(wait->waited_ns, waited, sizeof(waited)),
 		      wait->ahead + 1);
-	for (uint32_t i = 0; i < count && i < WHY_NAMED_MOST; i++)
+	for (uint32_t i = 0; i < count && i < WHY_NAMED_MAX; i++)
 		say_run(why, &runs[i], i);
 }
 

@@ -18,7 +18,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What has to be free or its own for it to go on. */
+/* How much must be free, or its own, before it goes on. */
 static struct sal_needs needs_of(const struct sal_session *core)
 {
 	const struct sal_iteration *head = TAILQ_FIRST(&core->queue);
@@ -46,7 +46,7 @@ static int by_bytes(const void *a, const void *b)
 							   : 0;
 }
 
-/* Those that hold persistent bytes, most first. */
+/* Sessions that hold persistent bytes, the largest first. */
 static void say_holders(struct svc_why *why)
 {
 	struct svc_session *s, **all;
@@ -66,7 +66,7 @@ static void say_holders(struct svc_why *why)
 			all[i++] = s;
 	qsort(all, count, sizeof(struct svc_session *), by_bytes);
 	for (i = 0; i < count; i++) {
-		if (i < WHY_NAMED_MOST)
+		if (i < WHY_NAMED_MAX)
 			sal_words_add(
 				&why->words, "%s%s (%s)", i ? ", " : "; held by ", all[i]->name,
 				sal_bytes_format(all[i]->core->held_bytes, bytes, sizeof(bytes)));

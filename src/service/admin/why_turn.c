@@ -2,8 +2,8 @@
 /*
  * why_turn - who runs in a job's lane, who goes before it, and how long that takes.
  *
- * A time is named only if the iterations that come first have been seen before, and if the policy lets
- * each of them go once.
+ * A time is named only if the iterations that come first have been seen before, and if the policy
+ * lets each of them go once.
  */
 #include "service/admin/why.h"
 
@@ -49,7 +49,7 @@ uint64_t svc_why_run_ns(const struct svc_why *why, const struct sal_session *cor
 									 : 0;
 }
 
-/* What its running iteration will still take; NAN if it is new, or takes longer than ever. */
+/* The rest of its running iteration; NAN if the program is new, or runs longer than ever. */
 static double left_s(const struct svc_why *why, const struct sal_session *core)
 {
 	uint64_t so_far_ns = svc_why_run_ns(why, core), expected_ns = core->running->expected_ns;
@@ -59,19 +59,19 @@ static double left_s(const struct svc_why *why, const struct sal_session *core)
 	return so_far_ns < expected_ns ? svc_seconds(expected_ns - so_far_ns) : 0;
 }
 
-/* What the next turn of a ready session will take. */
+/* How long the next turn of a ready session takes. */
 static double turn_s(const struct svc_why *why, const struct sal_session *core)
 {
 	const struct sal_iteration *head = TAILQ_FIRST(&core->queue);
 
-	if (!head) /* its turn is kept for it */
+	if (!head) /* its turn is reserved */
 		return core->reserved_until_ns > why->now_ns
 			       ? svc_seconds(core->reserved_until_ns - why->now_ns)
 			       : 0;
 	return head->expected_ns ? svc_seconds(head->expected_ns) : NAN;
 }
 
-/* Those that go before it, into "holders" and the sentence; adds up what they take. */
+/* Put the sessions ahead of it into "holders" and the sentence, and add up how long they take. */
 static uint32_t count_ahead(struct svc_why *why, const struct sal_lane *lane,
 			    struct sal_words *names)
 {
@@ -80,7 +80,7 @@ static uint32_t count_ahead(struct svc_why *why, const struct sal_lane *lane,
 
 	for (core = sal_lane_first(lane); core && core != why->s->core;
 	     core = sal_lane_next(core)) {
-		if (count < WHY_NAMED_MOST)
+		if (count < WHY_NAMED_MAX)
 			sal_words_add(names, "%s%s (id %" PRIu64 ")", count ? ", " : "",
 				      name_of(core), core->id);
 		if (core != lane->running)
@@ -131,11 +131,11 @@ void svc_why_ready(struct svc_why *why)
 	else
 		sal_words_add(&why->words, "; under %s %u go%s before it: %s%s", policy->name,
 			      ahead, ahead == 1 ? "es" : "", names.at,
-			      ahead > WHY_NAMED_MOST ? ", ..." : "");
+			      ahead > WHY_NAMED_MAX ? ", ..." : "");
 	if (policy->owns_lane && (ahead > 0 || lane->running))
 		sal_words_add(&why->words, ", and the first keeps the lane until it ends");
 	sal_words_add(&why->words, ".");
 	if (!policy->takes_turns &&
 	    (ahead > 0 || (lane->running && sal_session_before(lane->running, core))))
-		why->estimate_s = NAN; /* they may go again and again */
+		why->estimate_s = NAN; /* they may be granted again and again */
 }

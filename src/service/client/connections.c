@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connections - the main thread: the socket, who comes, who goes, who takes too long.
- *
- * A connection is a client (its first bytes are a hello) or somebody with a question (a line of JSON). A
- * client's socket stays open as its death notice; all it ever says on it again is that it wants more shared
- * memory.
+ * A connection is a client, if its first bytes are a hello, or an asker, if they are a line of
+ * JSON. A client's socket stays open as its death notice. The only message that a client sends on
+ * it later asks for more shared memory.
  */
 #include "service/client/connections.h"
 
@@ -24,21 +22,19 @@
 #include "service/server.h"
 #include "service/trace.h"
 
-#define LINE_MAX_BYTES 65536u
-#define HELLO_MAX_BYTES 4096u
-/* Enough for most lines; a hello is longer, but not shorter than what is read first. */
+#define LINE_BYTES_MAX 65536u
+#define HELLO_BYTES_MAX 4096u
+/* Enough for most lines. A hello is longer, but never shorter than what is read first. */
 #define FIRST_BYTES 256u
-/* A connection that does not come to the point for that long is closed. */
+/* A connection that sends neither a hello nor a whole line for that long is closed. */
 #define HELLO_NS UINT64_C(2000000000)
-/* Connections taken in one round, so that those that are there get their turn. */
+/* Connections accepted in one round, so that the others are served, too. */
 #define ACCEPTS_MAX 32
 
 _Static_assert(FIRST_BYTES >= sizeof(struct sal_hello), "a hello fits");
 
 static void on_connection(uv_poll_t *poll, int status, int events);
 static void on_timer(uv_timer_t *timer);
-
-/* --- the end ------------------------------------------------------------------------------------------------ */
 
 static void listen_again(struct svc_server *server)
 {
@@ -68,7 +64,7 @@ static void end_session(struct svc_client *c)
 	svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
 						     : "salus: the session has ended");
 	svc_unlock(server);
-	svc_worker_wake(server); /* others may have been granted their turn */
+	svc_worker_wake(server); /* the engine may have granted something to others */
 	svc_session_unref(c->session);
 	c->session = NULL;
 }
@@ -107,7 +103,7 @@ bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
 	return true;
 }
 
-/* The client hung up or was told to go. */
+/* The client hung up, or has to go. */
 void svc_client_close(struct svc_client *c)
 {
 	struct svc_server *server = c->server;
@@ -139,20 +135,18 @@ void svc_client_move(struct svc_client *c, enum svc_client_state state)
 	lists[c->state].count--;
 	c->state = state;
 	if (state == SVC_JOINED)
-		give_places(c); /* a session counts by itself */
+		give_places(c); /* a session has its own account */
 	c->since_ns = svc_now_ns();
 	TAILQ_INSERT_TAIL(&lists[state].all, c, state_link);
 	lists[state].count++;
 }
-
-/* --- bytes -------------------------------------------------------------------------------------------------- */
 
 static bool is_question(const struct svc_client *c)
 {
 	return c->filled > 0 && c->bytes[0] == '{';
 }
 
-/* A newer client's hello is longer than ours; what we do not know of it is skipped. */
+/* A newer client's hello is longer than ours; the unknown rest is skipped. */
 static size_t hello_size(const struct svc_client *c)
 {
 	struct sal_hello hello;
@@ -160,11 +154,11 @@ static size_t hello_size(const struct svc_client *c)
 	if (c->filled < sizeof(hello))
 		return sizeof(hello);
 	memcpy(&hello, c->bytes, sizeof(hello));
-	return hello.size > sizeof(hello) && hello.size <= HELLO_MAX_BYTES ? hello.size
+	return hello.size > sizeof(hello) && hello.size <= HELLO_BYTES_MAX ? hello.size
 									   : sizeof(hello);
 }
 
-/* How many bytes may have come until the next look at them. */
+/* How many bytes to read before the next check. */
 static size_t wanted(const struct svc_client *c)
 {
 	if (c->state == SVC_JOINED)
@@ -188,23 +182,23 @@ static bool make_room(struct svc_client *c, size_t room)
 	return true;
 }
 
-/* A line may be whole now; false: hang up. */
-static bool look_for_line(struct svc_client *c)
+/* Answer the line if it is complete. False: hang up. */
+static bool find_line(struct svc_client *c)
 {
 	char *end = memchr(c->bytes, '\n', c->filled);
 
 	if (!end)
-		return c->filled < LINE_MAX_BYTES;
+		return c->filled < LINE_BYTES_MAX;
 	*end = '\0';
 	svc_client_ask(c);
 	return true;
 }
 
-/* What has come may be enough for something; false: hang up. */
-static bool look_at(struct svc_client *c)
+/* Handle the bytes if they are a whole line, hello or request. False: hang up. */
+static bool handle_bytes(struct svc_client *c)
 {
 	if (is_question(c) && c->state == SVC_SILENT)
-		return look_for_line(c);
+		return find_line(c);
 	if (c->filled < wanted(c))
 		return true;
 	c->filled = 0;
@@ -222,7 +216,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		svc_client_close(c);
 		return;
 	}
-	/* Once, without waiting; descriptors that a client sends along are closed by the kernel. */
+	/* One read, without waiting. The kernel closes descriptors that a client sends along. */
 	n = recv(c->fd, c->bytes + c->filled, want - c->filled, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -231,11 +225,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		return;
 	}
 	c->filled += (size_t)n;
-	if (!look_at(c))
+	if (!handle_bytes(c))
 		svc_client_close(c);
 }
-
-/* --- coming ------------------------------------------------------------------------------------------------- */
 
 static void start_timer(struct svc_server *server)
 {
@@ -272,7 +264,10 @@ static void add(struct svc_server *server, int fd)
 		(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
 }
 
-/* No descriptor is left: the reserve, else that of the oldest that has said nothing, else the timer. */
+/*
+ * No descriptor is left: use the reserve, else close the oldest silent connection, else wait for
+ * the timer.
+ */
 static bool find_descriptor(struct svc_server *server)
 {
 	struct svc_connections *all = &server->connections;
@@ -285,7 +280,7 @@ static bool find_descriptor(struct svc_server *server)
 	}
 	(void)uv_poll_stop(&server->listener);
 	if (oldest)
-		svc_client_close(oldest); /* when it is closed, we listen again */
+		svc_client_close(oldest); /* on_client_closed listens again */
 	return false;
 }
 
@@ -307,9 +302,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* --- time --------------------------------------------------------------------------------------------------- */
-
-/* Once a second, as long as anybody has a deadline or could not be accepted. */
+/* Once a second, while somebody has a deadline or could not be accepted. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct svc_server *server = timer->data;

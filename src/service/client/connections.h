@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * connections - what the files that talk to the socket share.
+ * connections - everybody who connects to the socket.
  *
  *     connections.c  who comes and goes: accepting, deadlines, the lists
  *     greeting.c     a client: its hello, more shared memory for it
- *     questions.c    somebody with a question: the answer, and sending it
+ *     questions.c    an asker: the answer, and sending it
  *
  * A connection is in one state:
  *
  *     silent ──hello──> joined
  *        └────line────> asking ──answer──> taking
  *
- * and is closed from any. Nobody waits for a connection: sockets do not block, what a client does not take at
- * once costs it the connection, what an asker does not take stays queued until it is too much or too old.
- * Each state has its list, oldest first, and a limit (limits.h): silent and asking ones are strangers, taking ones are
- * questions. Over a limit the oldest gives way, of the same user if there is one, so that whoever says something at
- * once gets in.
+ * and can be closed in any of them. salusd waits for no connection: sockets do not block. A client
+ * that does not take a reply at once is disconnected. An answer that the asker does not take stays
+ * queued until there are too many bytes, or until it is too old.
+ *
+ * Each state has a list, oldest first, and a limit (limits.h): silent and asking connections are
+ * strangers, taking ones are questions. Over a limit the oldest connection is closed, of the same
+ * user if there is one. So a connection that speaks at once gets in.
  *
  * Threads: the main thread.
  */
@@ -36,12 +38,12 @@ struct svc_answer_line;
 struct svc_server;
 struct svc_session;
 
-/* Bytes of answers that nobody has taken yet. Beyond, the oldest answer is dropped. */
-#define SVC_UNSENT_MAX_BYTES ((size_t)64 << 20)
+/* Bytes of answers that wait to be sent. Beyond this, the oldest answer is dropped. */
+#define SVC_UNSENT_BYTES_MAX ((size_t)64 << 20)
 
 enum svc_client_state {
-	SVC_SILENT, /* not enough has come */
-	SVC_ASKING, /* its line waits to be answered, at the end of this round of the loop */
+	SVC_SILENT, /* neither a hello nor a whole line has come */
+	SVC_ASKING, /* its line is answered at the end of this round of the loop */
 	SVC_TAKING, /* it has not taken its answer */
 	SVC_JOINED, /* a client, with a session */
 	SVC_CLIENT_STATES
@@ -74,7 +76,8 @@ struct svc_connections {
 	size_t unsent_bytes; /* of answers */
 	uint32_t unread_fds; /* connections with has_fd */
 	uv_check_t round_end; /* active while somebody is asking */
-	int reserve_fd; /* owned: given up to accept one more when there are no descriptors; -1: given up */
+	/* Owned: given up to accept one more when there are no descriptors; -1: given up. */
+	int reserve_fd;
 	bool is_open;
 	struct sal_log_budget refusals;
 };
@@ -85,7 +88,10 @@ void svc_connections_open(struct svc_server *server);
 void svc_connections_close(struct svc_server *server);
 
 void svc_client_move(struct svc_client *c, enum svc_client_state state);
-/* One more of that resource for c: the oldest of that state give way. False: there is no room even so. */
+/*
+ * Take one of that resource for c; the oldest connections in that state are closed for it. False:
+ * no room.
+ */
 bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
 			   enum svc_client_state state);
 /* c is freed later. */
@@ -98,9 +104,9 @@ bool svc_client_grow(struct svc_client *c);
 /* questions.c: a whole line is there. */
 void svc_client_ask(struct svc_client *c);
 void svc_on_round_end(uv_check_t *check);
-/* It can take more, or hung up. */
+/* The asker can take more, or hung up. */
 void svc_client_on_taking(struct svc_client *c);
-/* Once a second: closes those who did not take their answer in time. */
+/* Once a second: close connections that did not take their answer in time. */
 void svc_questions_expire(struct svc_server *server, uint64_t now_ns);
 
 #endif

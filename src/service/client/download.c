@@ -16,10 +16,12 @@
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
-/* Downloads up to this wait for the iteration's end, and are then copied by whoever carries the session: that is
- * sooner than a thread of the vendor's would. */
-#define SMALL_DOWNLOAD 65536
-/* So many downloads of a session are left to the vendor at once; more wait for their iteration's end. */
+/*
+ * Downloads up to this size wait for the iteration's end. Then the thread that carries the session
+ * copies them, which is sooner than a thread of the vendor's would.
+ */
+#define SMALL_BYTES_MAX 65536
+/* The vendor gets so many downloads of a session at once; more wait for their iteration's end. */
 #define READS_MAX 64
 
 struct download {
@@ -75,7 +77,7 @@ static void on_downloaded(void *ctx, int code, const char *message)
 	download_answer(d, code, message ? message : "");
 }
 
-/* Of a buffer that failed, there is only the reason. */
+/* A failed buffer has no bytes: answer with the reason. */
 static bool download_begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct download *d = download_of(errand);
@@ -139,7 +141,7 @@ static void download_start(struct svc_waiter *w) SVC_LOCKED
 	struct svc_execution *producer = d->buffer->producer;
 
 	if (producer &&
-	    (d->size <= SMALL_DOWNLOAD || atomic_load(&d->session->reads) >= READS_MAX)) {
+	    (d->size <= SMALL_BYTES_MAX || atomic_load(&d->session->reads) >= READS_MAX)) {
 		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
 		return;
 	}
@@ -175,8 +177,6 @@ enum svc_taken svc_take_download(struct svc_session *s, const struct sal_msg_dow
 	svc_buffer_wait(b, &d->waiter);
 	return SVC_TAKEN;
 }
-
-/* --- awaiting ----------------------------------------------------------------------------------------- */
 
 struct await {
 	struct svc_waiter waiter;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * greeting - a client joins, and asks for more shared memory. Its socket stays open as its death notice.
+ * greeting - a client joins, and asks for more shared memory.
  *
- * What we send fits into a socket whose owner reads. One who does not loses the connection.
+ * The replies fit into the socket of a client that reads. A client that does not is disconnected.
  */
 #include "service/client/connections.h"
 

@@ -54,7 +54,9 @@ void svc_not_found(struct svc_session *s, uint64_t request, const char *what, ui
 	svc_outbox_done(&s->outbox, request, SAL_INVALID_ARGUMENT, text, (size_t)n);
 }
 
-/* A session may be ended while others have the lock: its maps are not the worker's any more then. */
+/*
+ * Others may end the session while they have the lock: then its maps belong to the freeing errand.
+ */
 static bool breathe(struct svc_session *s, uint32_t n) SVC_LOCKED
 {
 	if (n % IDS_AT_ONCE == IDS_AT_ONCE - 1)
@@ -72,9 +74,7 @@ static enum svc_taken take_delete(struct svc_session *s, const struct sal_msg_de
 	return SVC_TAKEN;
 }
 
-/* --- executions ---------------------------------------------------------------------------------------- */
-
-/* Buffers for all outputs; those of a session that has too many have failed. */
+/* Make buffers for all outputs. Buffers over the session's limit have failed. */
 static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
 				   struct svc_execution *x) SVC_LOCKED
 {
@@ -92,7 +92,7 @@ static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_e
 	return SVC_TAKEN;
 }
 
-/* Arguments that an output takes over leave the client's hands now. */
+/* Donated arguments: an output takes their memory over, and the client's ids go now. */
 static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 			 struct svc_execution *x) SVC_LOCKED
 {
@@ -184,7 +184,7 @@ static bool is_beyond(const struct svc_execution *x)
 	return false;
 }
 
-/* Its share of the queue; given back when it is freed. */
+/* Take its share of the queue; svc_execution_free gives it back. */
 static int take_limits(struct svc_execution *x, uint64_t bytes, struct sal_err *err) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
@@ -203,7 +203,7 @@ static int take_limits(struct svc_execution *x, uint64_t bytes, struct sal_err *
 	return SAL_OK;
 }
 
-/* The arguments are there and the outputs have their ids: to the engine, or not. */
+/* Submit the execution to the engine, or refuse it. */
 static void submit(struct svc_session *s, const struct sal_msg_execute *m, struct svc_execution *x,
 		   uint32_t missing) SVC_LOCKED
 {
@@ -246,7 +246,8 @@ static enum svc_taken take_execute(struct svc_session *s,
 					      ? (uint64_t)p->shared->facts->memory.output
 					      : 0))
 		return SVC_TAKE_LATER;
-	svc_memory_settle(s); /* while it was parked, the engine was not told of what was freed */
+	/* The engine was not told of freed memory while the record was parked. */
+	svc_memory_settle(s);
 	x = new_execution(s, m, p);
 	if (!x)
 		return SVC_NO_MEMORY;
@@ -259,9 +260,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 	return taken;
 }
 
-/* --- programs ------------------------------------------------------------------------------------------ */
-
-/* What one client may have waiting to be compiled or loaded; it is told if that is too much. */
+/* Charge one task to the limits; over a limit the client gets an error. */
 static bool take_compile_limits(struct svc_session *s, uint64_t request, uint64_t bytes) SVC_LOCKED
 {
 	struct sal_err err = { 0 };

@@ -16,8 +16,11 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-#define LOOK_MS 1000
-/* In a round: finding out why takes time, and the lock is held. Others are told in the next one. */
+#define ROUND_MS 1000
+/*
+ * Sessions told in one round: finding out why takes time, and the lock is held. Others are told in
+ * the next round.
+ */
 #define TELL_MAX 16
 #define TELL_AFTER_NS UINT64_C(5000000000)
 
@@ -26,7 +29,7 @@ static bool has_work(const struct svc_session *s)
 	return s->parked || s->account.used[SVC_COMPILES] > 0 || sal_session_has_work(s->core);
 }
 
-/* With work, and nothing of it was done since we looked last. */
+/* It has work, and none of it was done since the last check. */
 static bool is_left_waiting(const struct svc_session *s)
 {
 	return has_work(s) && !s->core->running && !s->core->closing &&
@@ -65,7 +68,7 @@ struct round {
 	uint32_t told;
 };
 
-static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
+static void check_patience(struct round *r, struct svc_session *s, uint64_t now_ns)
 {
 	struct svc_patience *p = &s->patience;
 
@@ -85,7 +88,7 @@ static void look_at(struct round *r, struct svc_session *s, uint64_t now_ns)
 	}
 }
 
-/* An iteration cannot be interrupted, but its session can be told to go. */
+/* An iteration cannot be interrupted, but its session can be killed. */
 static void enforce_limit(struct svc_session *s, uint64_t now_ns) SVC_LOCKED
 {
 	uint64_t limit_ns = s->server->options.iteration_limit_ns;
@@ -105,16 +108,17 @@ static void enforce_limit(struct svc_session *s, uint64_t now_ns) SVC_LOCKED
 
 static void visit(void *ctx, const struct svc_session *seen) SVC_LOCKED
 {
-	struct svc_session *s = (struct svc_session *)seen; /* the walk changes none, we do */
+	/* The walk does not change it; this function does. */
+	struct svc_session *s = (struct svc_session *)seen;
 	struct round *r = ctx;
 	uint64_t now_ns = svc_now_ns();
 
 	if (!s) {
-		r->server->news.looking = r->has_work;
+		r->server->news.is_running = r->has_work;
 		return;
 	}
 	if (s->patience.understands && s->state == SVC_OPEN)
-		look_at(r, s, now_ns);
+		check_patience(r, s, now_ns);
 	enforce_limit(s, now_ns);
 	r->has_work |= has_work(s);
 }
@@ -127,7 +131,7 @@ static void on_timer(uv_timer_t *timer)
 
 	while (svc_walk_on(&walk, visit, &r))
 		;
-	svc_worker_wake(server); /* somebody may have been ended */
+	svc_worker_wake(server); /* a session may have been killed */
 	if (!r.has_work)
 		(void)uv_timer_stop(timer);
 }
@@ -136,7 +140,7 @@ static void on_work(uv_async_t *bell)
 {
 	struct svc_server *server = bell->data;
 
-	(void)uv_timer_start(&server->news.timer, on_timer, LOOK_MS, LOOK_MS);
+	(void)uv_timer_start(&server->news.timer, on_timer, ROUND_MS, ROUND_MS);
 }
 
 void svc_news_open(struct svc_server *server)
@@ -148,8 +152,8 @@ void svc_news_open(struct svc_server *server)
 
 void svc_news_watch(struct svc_server *server)
 {
-	if (server->news.looking)
+	if (server->news.is_running)
 		return;
-	server->news.looking = true;
+	server->news.is_running = true;
 	(void)uv_async_send(&server->news.bell);
 }

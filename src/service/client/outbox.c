@@ -6,7 +6,7 @@
 
 #include "link/socket.h"
 
-/* A client that leaves that much unread has lost its right to be served. */
+/* A client that leaves that much unread is ended. */
 #define BACKLOG_MAX (64u << 20)
 
 struct svc_letter {
@@ -28,7 +28,7 @@ void svc_outbox_close(struct svc_outbox *box)
 {
 	(void)pthread_mutex_lock(&box->lock);
 	if (box->batches > 0 && !box->closed && sal_ring_publish(&box->ring, true))
-		sal_doorbell_ring(box->bell); /* the last record is to be seen, too */
+		sal_doorbell_ring(box->bell); /* show the last record, too */
 	box->closed = true;
 	while (box->first) {
 		struct svc_letter *l = box->first;
@@ -80,7 +80,7 @@ static void flush(struct svc_outbox *box)
 		sal_doorbell_ring(box->bell);
 }
 
-static void keep_for_later(struct svc_outbox *box, const void *fixed, size_t fixed_size,
+static void add_to_backlog(struct svc_outbox *box, const void *fixed, size_t fixed_size,
 			   const void *tail, size_t tail_size)
 {
 	uint32_t size = sal_record_size(fixed_size, tail_size);
@@ -117,7 +117,7 @@ static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_
 		if (box->batches == 0 && sal_ring_publish(&box->ring, true))
 			sal_doorbell_ring(box->bell);
 	} else if (!box->closed) {
-		keep_for_later(box, fixed, fixed_size, tail, tail_size);
+		add_to_backlog(box, fixed, fixed_size, tail, tail_size);
 		flush(box);
 	}
 	(void)pthread_mutex_unlock(&box->lock);

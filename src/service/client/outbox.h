@@ -2,8 +2,8 @@
 /*
  * outbox - completions to one client, in its ring.
  *
- * Completions that do not fit into the ring wait in the backlog. A client that does not take them fills its backlog,
- * and is ended by the worker.
+ * Completions that do not fit into the ring wait in the backlog. A client that does not take them
+ * fills its backlog, and is ended by the worker.
  *
  * Owns: the backlog. Threads: any, with or without server->lock: the outbox has a lock of its own.
  */

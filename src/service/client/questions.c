@@ -2,8 +2,8 @@
 /*
  * questions - one question, one answer, and the connection ends.
  *
- * Lines that come in one round of the loop are answered together at its end: all who ask for `ps` share one
- * answer, built after each of them had asked.
+ * Lines that come in one round of the loop are answered together at its end. Everybody who asks for
+ * `ps` shares one answer, which is made after the last of them has asked.
  */
 #include "service/client/connections.h"
 
@@ -20,14 +20,14 @@
 #include "service/admin/answer_line.h"
 #include "service/server.h"
 
-/* Who does not take its answer in that time has none. */
+/* An asker who does not take the answer in that time is disconnected. */
 #define TAKE_NS UINT64_C(10000000000)
 /* After that time an unread descriptor gives way to a new one. */
 #define FRESH_NS UINT64_C(1000000000)
-/* What an asker leaves unread stays in the kernel as long as the asker lives: not much of it. */
+/* Unread bytes stay in the kernel as long as the asker lives: allow few of them. */
 #define SEND_BYTES 32768
 
-/* All that was sent has been read, or the other side is gone. */
+/* The other side has read everything, or is gone. */
 static bool is_all_read(const struct svc_client *c)
 {
 	int unread = 0;
@@ -42,7 +42,7 @@ static void on_takeable(uv_poll_t *poll, int status, int events)
 	svc_client_on_taking(poll->data);
 }
 
-/* Everything is sent. A descriptor that lies in the socket counts until it is read. */
+/* Everything is sent. A descriptor in the socket counts until it is read. */
 static void finish(struct svc_client *c)
 {
 	svc_answer_line_unref(c->answer);
@@ -51,7 +51,7 @@ static void finish(struct svc_client *c)
 		svc_client_close(c);
 		return;
 	}
-	(void)shutdown(c->fd, SHUT_WR); /* it may wait for the end */
+	(void)shutdown(c->fd, SHUT_WR); /* the asker may wait for the end of the answer */
 	(void)uv_poll_start(&c->poll, UV_DISCONNECT, on_takeable);
 }
 
@@ -65,7 +65,7 @@ void svc_client_on_taking(struct svc_client *c)
 		return;
 	}
 	if (!a) {
-		(void)uv_poll_stop(&c->poll); /* half closed: the timer looks again */
+		(void)uv_poll_stop(&c->poll); /* half closed: the timer checks again */
 		return;
 	}
 	while (n > 0 && c->sent < a->size) {
@@ -82,9 +82,7 @@ void svc_client_on_taking(struct svc_client *c)
 		finish(c);
 }
 
-/* --- bounds ------------------------------------------------------------------------------------------------- */
-
-/* The one whose descriptor has been unread for longest. */
+/* The connection whose descriptor has been unread for longest. */
 static struct svc_client *oldest_with_fd(struct svc_connections *all)
 {
 	struct svc_client *c;
@@ -95,7 +93,7 @@ static struct svc_client *oldest_with_fd(struct svc_connections *all)
 	return c;
 }
 
-/* Whether one more descriptor may lie in a socket; one that has lain there for a while gives way. */
+/* May one more descriptor be sent? One that has been unread for a while gives way. */
 static bool has_fd_room(struct svc_connections *all)
 {
 	return all->unread_fds < SVC_ANSWER_FDS_MAX ||
@@ -108,7 +106,7 @@ static void drop_oldest(struct svc_connections *all, const struct svc_client *la
 	struct svc_client_list *taking = &all->lists[SVC_TAKING];
 	struct svc_client *c;
 
-	while (all->unsent_bytes > SVC_UNSENT_MAX_BYTES && (c = TAILQ_FIRST(&taking->all)) != last)
+	while (all->unsent_bytes > SVC_UNSENT_BYTES_MAX && (c = TAILQ_FIRST(&taking->all)) != last)
 		svc_client_close(c);
 	while (all->unread_fds > SVC_ANSWER_FDS_MAX && (c = oldest_with_fd(all)) != last)
 		svc_client_close(c);
@@ -125,13 +123,11 @@ void svc_questions_expire(struct svc_server *server, uint64_t now_ns)
 	}
 }
 
-/* --- questions ---------------------------------------------------------------------------------------------- */
-
 void svc_client_ask(struct svc_client *c)
 {
 	struct svc_connections *all = &c->server->connections;
 
-	(void)uv_poll_stop(&c->poll); /* nothing more is read of it */
+	(void)uv_poll_stop(&c->poll); /* nothing more is read from it */
 	svc_client_move(c, SVC_ASKING);
 	(void)uv_check_start(&all->round_end, svc_on_round_end);
 }

@@ -36,7 +36,7 @@ struct svc_session *svc_session_ref(struct svc_session *s)
 	return s;
 }
 
-/* Return what the session still has of limited resources. */
+/* Give back the limited resources that the session has. */
 static void close_account(struct svc_session *s)
 {
 	if (!s->account.ledger)
@@ -59,7 +59,7 @@ void svc_session_unref(struct svc_session *s)
 		svc_carriers_bury(server, s);
 }
 
-/* Only memory of its own is left by now. */
+/* The session has nothing on the device any more; free the rest. */
 void svc_session_destroy(struct svc_session *s)
 {
 	uint32_t i;
@@ -127,7 +127,7 @@ void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *
 	return segment->base + place->offset;
 }
 
-/* Rings and bells, as a client of that minor expects them. */
+/* Make rings and bells, as a client of that minor version expects them. */
 static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct sal_err *err)
 {
 	int rc;
@@ -140,7 +140,9 @@ static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct 
 	if (!s->ring_memory)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the rings");
 	s->holding = sal_holding_find(s->ring_memory, SVC_RING_BYTES, minor);
-	/* Of each bell the client gets the other end; neither end can be reached through the other. */
+	/*
+	 * The client gets the other end of each bell. Neither end can be reached through the other.
+	 */
 	rc = sal_doorbell_create(&fds[1], &s->bell, err);
 	if (rc >= 0)
 		rc = sal_doorbell_create(&s->client_bell, &fds[2], err);
@@ -194,7 +196,7 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		}
 	}
 	svc_unlock(server);
-	svc_worker_wake(server); /* the engine may have decided something about others */
+	svc_worker_wake(server); /* the engine may have granted something to others */
 	return rc;
 }
 
@@ -217,7 +219,7 @@ static int open_account(struct svc_session *s, const struct sal_hello *hello, st
 	return rc < 0 ? rc : svc_limit_take(s, SVC_SESSIONS, 1, err);
 }
 
-/* Everything that cannot fail; svc_session_destroy takes it from here. */
+/* Everything that cannot fail; svc_session_destroy undoes it. */
 static void init(struct svc_session *s, struct svc_server *server, const struct sal_hello *hello,
 		 const struct ucred *peer)
 {

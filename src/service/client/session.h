@@ -2,11 +2,11 @@
 /*
  * session - one client: its rings, its arena, and everything it owns on the device.
  *
- * Every room of the service may include this header: the session is the object that they all work on. It embeds the part
- * that each module keeps of it; the module's header says what that part is.
+ * Every room of the service may include this header: the session is the object that they all work
+ * on. It embeds the part that each module keeps of it; the module's header says what that part is.
  *
- * Owns: its buffers, programs, executions and tasks. Closing a session (run/closing.h) closes all of them. What
- * the vendor uses beyond that is kept by a reference until the vendor reports.
+ * Owns: its buffers, programs, executions and tasks. Closing a session (run/closing.h) closes all
+ * of them. What the vendor uses beyond that is kept by a reference until the vendor reports.
  *
  * Threads: under server->lock, if nothing else is said.
  */
@@ -84,10 +84,12 @@ struct svc_session {
 	uint32_t segment_count;
 	uint64_t segment_bytes;
 	struct svc_attention attention;
-	struct sal_header *parked; /* owned; a record that waits for memory: none behind it is read */
+	/* Owned; a record that waits for memory: none behind it is read. */
+	struct sal_header *parked;
 	bool retry; /* the parked record may be tried again */
 	bool is_taken_from; /* the worker takes one of its records, and may release the lock */
-	uint32_t waiting_count; /* records whose iteration was not granted or whose errand is not done */
+	/* Records whose iteration was not granted or whose errand is not done. */
+	uint32_t waiting_count;
 	struct svc_patience patience;
 
 	/* on the device */
@@ -126,7 +128,10 @@ struct svc_session {
 	bool remembered; /* a profile fills in what the user did not declare */
 };
 
-/* fds: memory of the rings, our bell, the client's bell, the first segment; the caller sends and closes them. */
+/*
+ * fds: memory of the rings, our bell, the client's bell, the first segment; the caller sends and
+ * closes them.
+ */
 int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		       const struct ucred *peer, struct svc_session **out_session, int fds[4],
 		       struct sal_err *err);
@@ -135,7 +140,10 @@ struct svc_session *svc_session_ref(struct svc_session *s);
 void svc_session_unref(struct svc_session *s);
 bool svc_session_is_forgotten(const struct svc_session *s);
 void svc_session_destroy(struct svc_session *s) SVC_UNLOCKED;
-/* Add a segment to the arena. Returns its descriptor, which the caller sends and closes. Main thread. */
+/*
+ * Add a segment to the arena. Returns its descriptor, which the caller sends and closes. Main
+ * thread.
+ */
 int svc_session_grow(struct svc_session *s, uint64_t bytes, uint32_t *out_segment,
 		     uint64_t *out_bytes, struct sal_err *err) SVC_UNLOCKED;
 /* Where those bytes of the arena are mapped; NULL if they are outside of it. */

@@ -17,7 +17,10 @@
 #include "service/run/carrier.h"
 #include "service/server.h"
 
-/* An array on its way to the device. Its bytes are in the arena, where the vendor uses them in place, or in `data`. */
+/*
+ * An array on its way to the device. Its bytes are in the arena, where the vendor uses them in
+ * place, or in `data`.
+ */
 struct upload {
 	struct svc_errand errand;
 	struct svc_session
@@ -161,7 +164,7 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 	if ((m->from.size > 0 && !svc_session_place(s, &m->from)) || !size_adds_up(m, dims) ||
 	    svc_idmap_find(&s->buffers, m->id))
 		return SVC_BROKEN;
-	answer = svc_memory_ask(s, m->size > SVC_BUFFER_MIN_BYTES ? m->size : SVC_BUFFER_MIN_BYTES);
+	answer = svc_memory_ask(s, m->size > SVC_BUFFER_BYTES_MIN ? m->size : SVC_BUFFER_BYTES_MIN);
 	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
 	taken = svc_new_buffer(s, m->id, m->size, &b);
@@ -175,8 +178,6 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 		svc_outbox_released(&s->outbox, &m->from);
 	return SVC_TAKEN;
 }
-
-/* --- copies ------------------------------------------------------------------------------------------- */
 
 struct copy {
 	struct svc_waiter waiter;
@@ -273,7 +274,7 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 
 	if (svc_idmap_find(&s->buffers, m->to))
 		return SVC_BROKEN;
-	answer = svc_memory_ask(s, bytes > SVC_BUFFER_MIN_BYTES ? bytes : SVC_BUFFER_MIN_BYTES);
+	answer = svc_memory_ask(s, bytes > SVC_BUFFER_BYTES_MIN ? bytes : SVC_BUFFER_BYTES_MIN);
 	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
 	taken = svc_new_buffer(s, m->to, bytes, &to);

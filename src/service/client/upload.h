@@ -2,8 +2,8 @@
 /*
  * upload - records that make arrays on the device: uploads, and copies of other arrays.
  *
- * A record that needs more memory than there is is parked. The rest are errands of the session: the vendor sees them in
- * the order of the records.
+ * A record that needs more memory than there is is parked. The rest are errands of the session: the
+ * vendor sees them in the order of the records.
  *
  * Threads: the worker, under server->lock.
  */

@@ -82,8 +82,8 @@ void svc_buffer_unref(struct svc_buffer *b)
 }
 
 /*
- * Everyone who waited may go on; each holds a reference of its own. Going on may settle further buffers, and
- * those more: they queue up here instead of calling each other.
+ * Everyone who waited may go on; each holds a reference of its own. Going on may settle further
+ * buffers, and those more: they queue up here instead of calling each other.
  */
 static void release_waiters(struct svc_buffer *b)
 {

@@ -12,8 +12,8 @@
  *     saved     its contents are in host memory
  *     failed    it has a code and a text, and no memory
  *
- * Owns: device memory, saved contents. Threads: under server->lock. `device`, `lane` and `saved` are changed only by
- * the thread that carries the session.
+ * Owns: device memory, saved contents. Threads: under server->lock. `device`, `lane` and `saved`
+ * are changed only by the thread that carries the session.
  */
 #ifndef SAL_SERVICE_BUFFER_H
 #define SAL_SERVICE_BUFFER_H
@@ -38,13 +38,15 @@ struct svc_waiter {
 STAILQ_HEAD(svc_waiter_list, svc_waiter);
 
 struct svc_buffer {
-	TAILQ_ENTRY(svc_buffer) link; /* in session->all, then in session->trash or freeing->batch */
+	/* In session->all, then in session->trash or freeing->batch. */
+	TAILQ_ENTRY(svc_buffer) link;
 	uint32_t refs; /* the session's map; executions, errands and waiters that use it */
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t lane; /* where `device` is */
 	struct svc_execution *producer; /* borrowed; while it computes the buffer */
-	struct sal_saved *saved; /* owned; paged-out contents. If `device` is set, too, it is empty */
+	/* Owned; paged-out contents. If `device` is set, too, it is empty. */
+	struct sal_saved *saved;
 	int code; /* not 0: it failed */
 	char *text; /* owned; why */
 	uint64_t bytes;
@@ -57,11 +59,11 @@ struct svc_buffer {
 TAILQ_HEAD(svc_buffer_list, svc_buffer);
 
 /* The least that a buffer counts: its handles take memory, too. */
-#define SVC_BUFFER_MIN_BYTES 2048u
+#define SVC_BUFFER_BYTES_MIN 2048u
 
 static inline uint64_t svc_bytes_charge(uint64_t bytes)
 {
-	return bytes > SVC_BUFFER_MIN_BYTES ? bytes : SVC_BUFFER_MIN_BYTES;
+	return bytes > SVC_BUFFER_BYTES_MIN ? bytes : SVC_BUFFER_BYTES_MIN;
 }
 static inline uint64_t svc_buffer_charge(const struct svc_buffer *b)
 {

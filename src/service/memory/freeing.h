@@ -2,8 +2,8 @@
 /*
  * freeing - the errand that frees buffers and unloads programs that nobody refers to.
  *
- * Each session has one. It is posted while the session's trash holds something. In a closing session it
- * also empties the session's maps, some entries at a time.
+ * Each session has one. It is posted while the session's trash holds something. In a closing
+ * session it also empties the session's maps, some entries at a time.
  *
  * Threads: under server->lock; the vendor's calls are made by the thread that carries the session.
  */

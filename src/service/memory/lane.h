@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lane - the vendor's stream behind a lane of the engine. It is opened when something first runs there.
+ * lane - the vendor's stream behind a lane of the engine. It is opened when something first runs
+ * there.
  *
  * Threads: any thread opens, without server->lock; the counters are under it.
  */

@@ -2,17 +2,18 @@
 /*
  * memory - how much a session holds on the device, and asking the engine for more.
  *
- * A session holds the bytes of its buffers, on the device or paged out, and the bytes promised to it: outputs of an
- * iteration that was granted and has not started, uploads and copies that are under way. The engine is told in
- * whole grains. It is told of less only when the difference is more than a grain, so that a small result that
- * comes and goes costs nothing. At any time:
+ * A session holds the bytes of its buffers, on the device or paged out, and the bytes promised to
+ * it: outputs of an iteration that was granted and has not started, uploads and copies that are
+ * under way. The engine is told in whole grains. It is told of less only when the difference is
+ * more than a grain, so that a small result that comes and goes costs nothing. At any time:
  *
  *     charged + promised  <=  what the engine has tracked  <=  what the session may hold
  *
- * Each live buffer is charged at least SVC_BUFFER_MIN_BYTES. Buffers that are being freed count: a request
- * that would fit without them waits until they are gone.
+ * Each live buffer is charged at least SVC_BUFFER_BYTES_MIN. Buffers that are being freed count: a
+ * request that would fit without them waits until they are gone.
  *
- * The client reads its own numbers in shared memory. It could write there, so salusd reads nothing back.
+ * The client reads its own numbers in shared memory. It could write there, so salusd reads nothing
+ * back.
  *
  * Threads: under server->lock.
  */
@@ -31,7 +32,7 @@ struct svc_session;
 
 enum svc_answer {
 	SVC_YES,
-	SVC_LATER, /* when the engine admits it, or own buffers are freed: session->retry is set then */
+	SVC_LATER, /* session->retry is set when the engine admits it, or own buffers are freed */
 	SVC_NO /* never: session->refusal says why */
 };
 

@@ -61,8 +61,9 @@ static void drop_list(struct svc_transit *t) SVC_LOCKED
 }
 
 /*
- * From the device to the host. One that cannot be saved stays where it is. Where the device allows, the buffer
- * stays in its place and loses only its pages, so that it comes back to the same address; nobody may read it then.
+ * From the device to the host. One that cannot be saved stays where it is. Where the device allows,
+ * the buffer stays in its place and loses only its pages, so that it comes back to the same
+ * address; nobody may read it then.
  */
 static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 {
@@ -127,8 +128,6 @@ void svc_paging_forget(struct svc_session *s)
 	s->paged_bytes = 0;
 }
 
-/* --- out ---------------------------------------------------------------------------------------------- */
-
 static bool out_begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_transit *t = transit_of(errand);
@@ -184,8 +183,6 @@ static void out_settle(struct svc_errand *errand) SVC_LOCKED
 	svc_memory_settle(s);
 }
 
-/* --- in ----------------------------------------------------------------------------------------------- */
-
 static bool in_begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_transit *t = transit_of(errand);
@@ -237,8 +234,6 @@ static void in_settle(struct svc_errand *errand) SVC_LOCKED
 	drop_list(t);
 	svc_memory_settle(s);
 }
-
-/* --- both --------------------------------------------------------------------------------------------- */
 
 static void depart(struct svc_session *s, const struct svc_errand *phases) SVC_LOCKED
 {

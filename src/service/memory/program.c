@@ -127,16 +127,15 @@ int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err)
 	return rc;
 }
 
-/* --- loading ahead ------------------------------------------------------------------------------------ */
-
 static struct svc_program *program_of(struct svc_errand *errand)
 {
 	return (struct svc_program *)((char *)errand - offsetof(struct svc_program, ahead));
 }
 
 /*
- * Not if the client has unloaded the program already: then the errand has the only reference. A lane where nothing
- * has run yet is left to the first iteration: a session that runs nothing opens no lane.
+ * Not if the client has unloaded the program already: then the errand has the only reference. A
+ * lane where nothing has run yet is left to the first iteration: a session that runs nothing opens
+ * no lane.
  */
 static bool is_worth_loading(const struct svc_program *p)
 {

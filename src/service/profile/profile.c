@@ -13,8 +13,6 @@ struct svc_profiles {
 	char *path; /* owned; NULL: in memory alone */
 };
 
-/* --- programs --------------------------------------------------------------------------------------- */
-
 static bool has_key(const struct svc_program_keys *keys, const uint8_t *bytes)
 {
 	uint32_t i;
@@ -45,8 +43,6 @@ bool svc_program_keys_add(struct svc_program_keys *keys, const uint8_t bytes[SAL
 	memcpy(keys->at[keys->count++].bytes, bytes, SAL_PROGRAM_KEY_BYTES);
 	return true;
 }
-
-/* --- the store -------------------------------------------------------------------------------------- */
 
 static void forget_oldest(struct svc_profiles *p)
 {
@@ -140,8 +136,6 @@ const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const
 			return profile;
 	return NULL;
 }
-
-/* --- remembering ------------------------------------------------------------------------------------ */
 
 static bool is_part(const struct svc_profile *run, const struct svc_profile *whole)
 {

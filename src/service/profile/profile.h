@@ -2,12 +2,12 @@
 /*
  * profile - what jobs needed when they ran, so that the next run is known before it has shown it.
  *
- * A job is known by its name and its programs. A session is recognised from its first program on and for as
- * long as all it has compiled belongs to a remembered run. The store is bounded: what was not run for longest
- * is forgotten first.
+ * A job is known by its name and its programs. A session is recognised from its first program on
+ * and for as long as all it has compiled belongs to a remembered run. The store is bounded: what
+ * was not run for longest is forgotten first.
  *
- * Owns: the profiles. Threads: none. The caller serialises calls; only saving does I/O after opening, and a
- * copy can be saved while the original changes.
+ * Owns: the profiles. Threads: none. The caller serialises calls; only saving does I/O after
+ * opening, and a copy can be saved while the original changes.
  */
 #ifndef SAL_SERVICE_PROFILE_H
 #define SAL_SERVICE_PROFILE_H
@@ -53,8 +53,9 @@ bool svc_program_keys_add(struct svc_program_keys *keys,
 			  const uint8_t bytes[SAL_PROGRAM_KEY_BYTES]);
 
 /*
- * path: where they are kept, in a directory that exists; NULL: in memory alone. A file that is not there, or
- * cannot be trusted or understood, counts as empty; the latter is logged. Fails only for lack of memory.
+ * path: where they are kept, in a directory that exists; NULL: in memory alone. A file that is not
+ * there, or cannot be trusted or understood, counts as empty; the latter is logged. Fails only for
+ * lack of memory.
  */
 int svc_profiles_open(const char *path, uint32_t max_count, struct svc_profiles **out_profiles,
 		      struct sal_err *err);
@@ -68,9 +69,9 @@ const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const
 					     const struct svc_program_keys *programs);
 
 /*
- * A job ended. The run takes the place of the one with the same name and programs. If it took less than half
- * as long, or compiled only some of the programs besides, it is taken for a part of that run: it may raise
- * the sizes and changes nothing else. run->runs and the link are not read.
+ * A job ended. The run takes the place of the one with the same name and programs. If it took less
+ * than half as long, or compiled only some of the programs besides, it is taken for a part of that
+ * run: it may raise the sizes and changes nothing else. run->runs and the link are not read.
  */
 int svc_profiles_remember(struct svc_profiles *p, const struct svc_profile *run);
 

@@ -15,7 +15,7 @@
 #include "service/profile/profile.h"
 
 #define VERSION 1
-#define FILE_MOST_BYTES (16 << 20)
+#define FILE_BYTES_MAX (16 << 20)
 #define KEY_DIGITS ((size_t)2 * SAL_PROGRAM_KEY_BYTES)
 /* The program cache shares the directory, and removes such files when a crash left them. */
 #define TEMP_NAME "tmp-profiles-XXXXXX"
@@ -29,8 +29,6 @@ void svc_profile_list_clear(struct svc_profile_list *list)
 		free(profile);
 	}
 }
-
-/* --- read ------------------------------------------------------------------------------------------- */
 
 static bool parse_programs(const json_t *array, struct svc_program_keys *keys)
 {
@@ -117,9 +115,9 @@ static FILE *open_ours(const char *path, struct sal_err *err)
 	}
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid())
 		(void)sal_err_set(err, SAL_PERMISSION_DENIED, "it is not a file of this user");
-	else if (st.st_size > FILE_MOST_BYTES)
+	else if (st.st_size > FILE_BYTES_MAX)
 		(void)sal_err_set(err, SAL_OUT_OF_RANGE, "it is larger than %d bytes",
-				  FILE_MOST_BYTES);
+				  FILE_BYTES_MAX);
 	else
 		file = fdopen(fd, "r");
 	if (file)
@@ -157,8 +155,6 @@ int svc_profile_file_read(const char *path, struct svc_profile_list *list, struc
 	TAILQ_CONCAT(list, &found, link);
 	return SAL_OK;
 }
-
-/* --- write ------------------------------------------------------------------------------------------ */
 
 static json_int_t number(uint64_t value)
 {

@@ -8,8 +8,8 @@
 #include "service/profile/profile.h"
 
 /*
- * Appends to the list what the file holds, in its order; nothing if there is no file. The list owns the
- * profiles. On failure it is as it was.
+ * Appends to the list what the file holds, in its order; nothing if there is no file. The list owns
+ * the profiles. On failure it is as it was.
  */
 int svc_profile_file_read(const char *path, struct svc_profile_list *list, struct sal_err *err);
 int svc_profile_file_write(const char *path, const struct svc_profile_list *list,

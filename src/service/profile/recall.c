@@ -13,12 +13,10 @@
 #include "service/profile/profile.h"
 #include "service/server.h"
 
-/* A run that did less tells nothing about the next one. */
-#define LEAST_ITERATIONS 10
-#define LEAST_NS UINT64_C(100000000)
+/* A shorter run says nothing about the next one. */
+#define ITERATIONS_MIN 10
+#define RUN_NS_MIN UINT64_C(100000000)
 #define SAVE_AFTER_MS 1000
-
-/* --- saving ----------------------------------------------------------------------------------------- */
 
 void svc_recall_save(struct svc_server *server)
 {
@@ -56,17 +54,17 @@ int svc_recall_open(struct svc_server *server, struct sal_err *err)
 	struct svc_recall *r = &server->recall;
 	struct sal_compile_stats stats;
 	char path[SAL_PATH_BYTES];
-	bool kept;
+	bool has_file;
 
 	if (server->options.no_profiles)
 		return SAL_OK;
 	sal_compile_stats(server->pool, &stats);
-	kept = stats.has_disk && (size_t)snprintf(path, sizeof(path), "%s/profiles.json",
-						  server->options.cache_dir) < sizeof(path);
+	has_file = stats.has_disk && (size_t)snprintf(path, sizeof(path), "%s/profiles.json",
+						      server->options.cache_dir) < sizeof(path);
 	r->bell.data = r->timer.data = server;
 	(void)uv_async_init(&server->loop, &r->bell, on_change);
 	(void)uv_timer_init(&server->loop, &r->timer);
-	return svc_profiles_open(kept ? path : NULL, SVC_PROFILES_MAX, &r->profiles, err);
+	return svc_profiles_open(has_file ? path : NULL, SVC_PROFILES_MAX, &r->profiles, err);
 }
 
 void svc_recall_close(struct svc_server *server)
@@ -75,16 +73,14 @@ void svc_recall_close(struct svc_server *server)
 	server->recall.profiles = NULL;
 }
 
-/* --- sessions --------------------------------------------------------------------------------------- */
-
 static uint64_t smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
 /*
- * What the user did not tell is taken from the profile, or unknown again without one. The device may be
- * smaller than it was: a session is refused for what it asks, never for what we remember.
+ * What the user did not tell is taken from the profile, or unknown again without one. The device
+ * may be smaller than it was: a session is refused for what it asks, never for what we remember.
  */
 static void fill_in(const struct svc_session *s, const struct svc_profile *profile,
 		    struct sal_job *job)
@@ -163,8 +159,8 @@ void svc_recall_end(struct svc_session *s)
 		.programs = s->recollection.programs,
 	};
 
-	if (!r->profiles || run.programs.count == 0 || run.iterations < LEAST_ITERATIONS ||
-	    run.total_ns < LEAST_NS)
+	if (!r->profiles || run.programs.count == 0 || run.iterations < ITERATIONS_MIN ||
+	    run.total_ns < RUN_NS_MIN)
 		return;
 	run.iteration_ns = run.total_ns / run.iterations;
 	memcpy(run.name, s->name, sizeof(run.name));

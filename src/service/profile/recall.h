@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recall - what salusd remembers of jobs, put to use: a session is expected to be what had its name last, then
- * recognised by its programs, and the engine is told what it will need; when it ends, what it needed is remembered.
+ * recall - uses profiles: what a job needed last time.
  *
- * Threads: sessions are looked at under server->lock; files are written by the main thread without it, a
- * moment after the last change and when the daemon ends.
+ * A new session gets the profile of the latest run with its name. Its programs then say whether it
+ * is that job. The engine is told what the session will need. When the session ends, what it needed
+ * becomes a profile.
+ *
+ * Threads: under server->lock. The main thread writes files without it, a moment after the last
+ * change and when the daemon ends.
  */
 #ifndef SAL_SERVICE_RECALL_H
 #define SAL_SERVICE_RECALL_H
@@ -44,11 +47,14 @@ void svc_recall_close(struct svc_server *server);
 void svc_recall_save(struct svc_server *server);
 
 /*
- * The session begins, and the engine is about to be told of it: what the user did not say of the job is expected to
- * be as in the latest run of that name, until its programs say otherwise. Under server->lock.
+ * The session begins, and the engine is about to be told of it: what the user did not say of the
+ * job is expected to be as in the latest run of that name, until its programs say otherwise. Under
+ * server->lock.
  */
 void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, struct sal_job *job);
-/* It got a program. The engine may grant something: wake the worker afterwards. Under server->lock. */
+/*
+ * It got a program. The engine may grant something: wake the worker afterwards. Under server->lock.
+ */
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
 /* It ends; the engine still knows it. Under server->lock. */
 void svc_recall_end(struct svc_session *s);

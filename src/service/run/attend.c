@@ -110,8 +110,6 @@ void svc_attend_end(struct svc_session *s)
 	s->attention.is_deaf = true;
 }
 
-/* --- limits ------------------------------------------------------------------------------------------- */
-
 /* Leave it alone for a while. */
 static void rest(struct svc_session *s, uint64_t until_ns)
 {
@@ -157,8 +155,6 @@ uint64_t svc_attend_rested(struct svc_server *server, uint64_t now_ns)
 	}
 	return soonest_ns;
 }
-
-/* --- bells -------------------------------------------------------------------------------------------- */
 
 static struct svc_session *find_session(struct svc_server *server, uint64_t id)
 {
@@ -207,8 +203,6 @@ int svc_attend_listen(struct svc_server *server, int bell, uint64_t session_id, 
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "epoll: %s", strerror(errno));
 	return SAL_OK;
 }
-
-/* --- asleep and awake --------------------------------------------------------------------------------- */
 
 /* Nothing came for a while, or nothing may be read: whatever ends that wait calls for attention. */
 static bool is_quiet(struct svc_session *s, uint64_t now_ns)

@@ -6,12 +6,13 @@
  *                                          |
  *                  too many rings or records: resting until a moment later
  *
- * An attended ring is read in each round. A client whose ring is asleep rings its bell with the next record. So the
- * work of a round depends on the sessions that do something, not on how many there are. A session that waits
- * for memory, or has too much queued, is not attended: whatever ends its wait calls svc_attend.
+ * An attended ring is read in each round. A client whose ring is asleep rings its bell with the
+ * next record. So the work of a round depends on the sessions that do something, not on how many
+ * there are. A session that waits for memory, or has too much queued, is not attended: whatever
+ * ends its wait calls svc_attend.
  *
- * Everything done for a client in a round is bounded: records, bytes, and one read of its bell. A client that rings
- * without sending, or sends faster than its limit, is left alone for a while.
+ * Everything done for a client in a round is bounded: records, bytes, and one read of its bell. A
+ * client that rings without sending, or sends faster than its limit, is left alone for a while.
  *
  * Threads: under server->lock.
  */
@@ -52,7 +53,10 @@ void svc_attend_end(struct svc_session *s) SVC_LOCKED;
 /* The parked record may be tried again. */
 void svc_unpark(struct svc_session *s) SVC_LOCKED;
 
-/* So many records wait for their turn that the client is not read from: its ring fills, and it waits. */
+/*
+ * So many records wait for their turn that the client is not read from: its ring fills, and it
+ * waits.
+ */
 bool svc_session_is_ahead(const struct svc_session *s);
 /* Call this before one of these records is taken off: the session may be read from again. */
 void svc_attend_if_ahead(struct svc_session *s) SVC_LOCKED;
@@ -66,7 +70,10 @@ int svc_attend_listen(struct svc_server *server, int bell, uint64_t session_id,
 
 /* May records be taken from the session now? */
 bool svc_attend_is_read(const struct svc_session *s);
-/* Is there a record, and may it be taken now? If the limit of records forbids it, the session rests. */
+/*
+ * Is there a record, and may it be taken now? If the limit of records forbids it, the session
+ * rests.
+ */
 bool svc_attend_may_take(struct svc_session *s, uint64_t now_ns) SVC_LOCKED;
 /* Attend the sessions whose rest is over. Returns when the next rest ends, or 0. */
 uint64_t svc_attend_rested(struct svc_server *server, uint64_t now_ns) SVC_LOCKED;

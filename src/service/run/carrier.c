@@ -19,14 +19,15 @@
 
 /* Threads that wait for something to do; more of them end. */
 #define IDLE_MAX 4
-/* Errands of one session that a guest does before others get their turn. */
+/* Errands of one session that the worker or a vendor's thread does before others get their turn. */
 #define GUEST_ERRANDS 16
-/* The worker carries sessions for so long before it looks at rings again. */
+/* The worker carries sessions for so long before it reads rings again. */
 #define POSTED_NS UINT64_C(200000)
 
-/* --- carrying ----------------------------------------------------------------------------------------- */
-
-/* Who carries a session: a guest has other duties and leaves long errands to a carrier. */
+/*
+ * Who carries a session. The worker and the vendor's threads have other duties: they leave long
+ * errands to a carrier.
+ */
 enum carrying {
 	AS_CARRIER,
 	AS_WORKER,
@@ -60,7 +61,7 @@ void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 	post(s->server, s);
 }
 
-/* The session is the caller's to carry. */
+/* The caller carries the session from now on. */
 static void take(struct svc_server *server, struct svc_session *s)
 {
 	TAILQ_REMOVE(&server->posted, s, posted_link);
@@ -78,7 +79,10 @@ static void run_first(struct svc_server *server, struct svc_session *s, enum car
 	STAILQ_REMOVE_HEAD(&s->errands, link);
 	if (errand->begin && !errand->begin(errand))
 		return;
-	/* The call may never return: nobody else may depend on this thread. The watchman sees to the worker. */
+	/*
+	 * The call may never return, so nobody else may depend on this thread. The watchman
+	 * replaces the worker.
+	 */
 	if (as != AS_WORKER)
 		svc_dispatch_show(server);
 	wake = as != AS_WORKER && svc_worker_has_work(server);
@@ -94,7 +98,7 @@ static void run_first(struct svc_server *server, struct svc_session *s, enum car
 	errand->settle(errand);
 }
 
-/* No errands left: nobody carries it any more. */
+/* No errands are left: nobody carries the session any more. */
 static void put_down(struct svc_session *s) SVC_LOCKED
 {
 	s->is_carried = false;
@@ -103,8 +107,8 @@ static void put_down(struct svc_session *s) SVC_LOCKED
 }
 
 /*
- * Do the errands of a session that is ours. What follows from each is dispatched at once, so that a session's next
- * iteration starts here, too; clients see the end of the last one after that.
+ * Do the errands of the session. What follows from each is dispatched at once, so that a session's
+ * next iteration starts in this thread, too. Clients see the end of the last one after that.
  */
 static void carry(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
@@ -126,7 +130,7 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 		svc_dispatch_show(server);
 		(void)svc_dispatch(server);
 		if (as == AS_WORKER && !svc_worker_is_me(server))
-			as = AS_CARRIER; /* the call took long: the role is somebody else's */
+			as = AS_CARRIER; /* the call took long: another thread has the role */
 	}
 	put_down(s);
 	svc_dispatch_show(server);
@@ -168,8 +172,6 @@ bool svc_carry_lane(struct svc_server *server, uint32_t lane)
 	carry(server, s, AS_VENDOR);
 	return true;
 }
-
-/* --- threads of the pool ------------------------------------------------------------------------------ */
 
 static void *live(void *arg);
 
@@ -217,7 +219,7 @@ void svc_carriers_retry(struct svc_server *server)
 
 struct duty {
 	bool is_worker;
-	struct svc_session *session; /* or carry this one */
+	struct svc_session *session; /* carry this one; NULL: none */
 };
 
 /* Under carriers->lock. False: there is none. */
@@ -235,7 +237,10 @@ static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
 	return out_duty->session != NULL;
 }
 
-/* Wait for something to do; false: this thread is to end. The last idle thread leaves another one behind. */
+/*
+ * Wait for something to do; false: this thread is to end. The last idle thread leaves another one
+ * behind.
+ */
 static bool wait_for_duty(struct svc_server *server, struct duty *out_duty)
 {
 	struct svc_carriers *c = &server->carriers;

@@ -19,7 +19,7 @@
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
-/* References that are let go of in one go. */
+/* References that are released while the lock is held once. */
 #define RELEASE_MAX 4096
 
 bool svc_session_release_queued(struct svc_session *s)
@@ -29,7 +29,7 @@ bool svc_session_release_queued(struct svc_session *s)
 
 	TAILQ_FOREACH(x, &s->executions, link) {
 		if (atomic_load_explicit(&x->state, memory_order_relaxed) != SVC_QUEUED ||
-		    !x->program) /* let go of already */
+		    !x->program) /* released already */
 			continue;
 		if (n >= RELEASE_MAX)
 			return true;
@@ -56,11 +56,11 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	sal_engine_pause(server->engine, svc_now_ns(), s->core);
 	if (s->socket >= 0)
 		(void)shutdown(s->socket,
-			       SHUT_RDWR); /* a client that broke the rules learns of it */
+			       SHUT_RDWR); /* a client that broke the rules sees the end */
 	svc_freeing_post(s);
 }
 
-/* Anything that the engine granted, or refused and was not told of yet. */
+/* Is anything under way: granted iterations, errands, decisions? */
 static bool is_busy(const struct svc_session *s)
 {
 	const struct svc_execution *x;
@@ -81,7 +81,8 @@ void svc_session_try_end(struct svc_session *s)
 		return;
 	SAL_ASSERT(TAILQ_EMPTY(&s->all) && s->charged_bytes == 0 && s->promised_bytes == 0);
 	s->state = SVC_CLOSED;
-	sal_engine_close(server->engine, svc_now_ns(), s->core); /* lets go of what was queued */
+	/* The engine forgets queued iterations. */
+	sal_engine_close(server->engine, svc_now_ns(), s->core);
 	while ((x = TAILQ_FIRST(&s->executions))) {
 		TAILQ_REMOVE(&s->executions, x, link);
 		server->queued--;

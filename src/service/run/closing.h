@@ -4,9 +4,10 @@
  *
  *     open ---- kill ---> closing ---- nothing is under way ---> closed
  *
- * An iteration cannot be interrupted, and a vendor call cannot be taken back. So a session whose client is gone, or
- * that was killed, is closing until its last iteration has ended and its last errand is done. Until then
- * `salus ps` shows it, and the engine counts the memory that it holds. The engine grants it nothing more.
+ * An iteration cannot be interrupted, and a vendor call cannot be taken back. So a session whose
+ * client is gone, or that was killed, is closing until its last iteration has ended and its last
+ * errand is done. Until then `salus ps` shows it, and the engine counts the memory that it holds.
+ * The engine grants it nothing more.
  *
  * Threads: under server->lock.
  */
@@ -25,8 +26,8 @@ void svc_session_kill(struct svc_session *s, const char *why) SVC_LOCKED;
 /* End a closing session that has nothing under way any more. */
 void svc_session_try_end(struct svc_session *s) SVC_LOCKED;
 /*
- * Release the references of a closing session's queued iterations, which will never be granted. The engine has
- * the iterations until the session ends. Some at a time; true if there are more.
+ * Release the references of a closing session's queued iterations, which will never be granted. The
+ * engine has the iterations until the session ends. Some at a time; true if there are more.
  */
 bool svc_session_release_queued(struct svc_session *s) SVC_LOCKED;
 /* The iteration that the vendor has; NULL: none. */

@@ -23,12 +23,13 @@
 #include "service/server.h"
 #include "service/trace.h"
 
-/* A thread of the vendor goes on with its lane that often before it leaves the rest to the worker. */
+/*
+ * A thread of the vendor starts so many iterations of its lane in one report; the worker does the
+ * rest.
+ */
 #define ROUNDS_IN_DONE 4
 /* Decisions that are carried out while the lock is held once. */
 #define DECISIONS_MAX 64
-
-/* --- executions --------------------------------------------------------------------------------------- */
 
 void svc_execution_move(struct svc_execution *x, enum svc_execution_state to)
 {
@@ -48,7 +49,7 @@ void svc_execution_move(struct svc_execution *x, enum svc_execution_state to)
 	atomic_store_explicit(&x->state, to, memory_order_relaxed);
 }
 
-/* They are computed: whoever wants to read them need not wait. */
+/* The outputs are computed: downloads need not wait any more. */
 static void finish_outputs(struct svc_execution *x)
 {
 	size_t i;
@@ -93,7 +94,7 @@ void svc_execution_free(struct svc_execution *x)
 	svc_session_unref(s);
 }
 
-/* Device bytes that its outputs take beyond what they take over from arguments. */
+/* Device bytes of its outputs beyond the memory of donated arguments. */
 static uint64_t growth(const struct svc_execution *x)
 {
 	uint64_t made = 0, taken = 0;
@@ -150,8 +151,6 @@ bool svc_execution_half(struct svc_execution *x)
 	return atomic_fetch_sub(&x->halves, 1) == 1;
 }
 
-/* --- the engine decides ------------------------------------------------------------------------------- */
-
 static void trace(struct svc_server *server, const struct sal_record *r,
 		  const struct sal_session *core, struct sal_iteration *it)
 {
@@ -197,7 +196,7 @@ static void note_about_session(struct svc_server *server, struct svc_session *s,
 {
 	switch (r->what) {
 	case SAL_REFUSE:
-		s->need_refused = true; /* who asked looks at it right after */
+		s->need_refused = true; /* svc_memory_ask reads it right after */
 		s->refusal = *r;
 		note(server, &s->decision, SVC_VERDICT_REFUSE);
 		break;
@@ -235,8 +234,6 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 		note_about_session(server, core->user, r);
 	}
 }
-
-/* --- decisions are carried out ------------------------------------------------------------------------ */
 
 static void leave_queue(struct svc_execution *x) SVC_LOCKED
 {
@@ -299,7 +296,7 @@ static void carry_out_for_session(struct svc_session *s, uint32_t verdicts) SVC_
 	svc_session_try_end(s);
 }
 
-/* What the engine decided, some at a time; true if there was anything. */
+/* Carry out decisions, some at a time. True if there was any. */
 static bool carry_out(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_decision *d;
@@ -323,8 +320,6 @@ static bool carry_out(struct svc_server *server) SVC_LOCKED
 	return n > 0;
 }
 
-/* --- the end ------------------------------------------------------------------------------------------ */
-
 /* Executions that ended, oldest first. */
 static struct svc_execution *take_done(struct svc_server *server)
 {
@@ -342,7 +337,10 @@ static struct svc_execution *take_done(struct svc_server *server)
 	return in_order;
 }
 
-/* The completion first, then the outputs that somebody waits for; nothing is shown before `show`. */
+/*
+ * Post the completion first, then the outputs that waiters asked for. The client sees both in
+ * `show`.
+ */
 static void end(struct svc_execution *x)
 {
 	struct svc_waiter *w;
@@ -386,7 +384,7 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 		learn(x, used_ns);
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
-	svc_memory_settle(s); /* before the engine looks at the next one's needs */
+	svc_memory_settle(s); /* before the engine reads the next iteration's needs */
 	sal_engine_done(server->engine, svc_now_ns(), s->core, used_ns);
 	svc_session_try_end(s);
 }
@@ -421,7 +419,10 @@ bool svc_dispatch(struct svc_server *server)
 		any |= ended != NULL;
 		for (x = ended; x; x = x->next_done)
 			end(x);
-		/* No iteration is queued and no errand is posted: show completions before accounting. */
+		/*
+		 * No iteration is queued and no errand is posted: show completions before
+		 * accounting.
+		 */
 		for (x = ended; x && server->queued == 0 && TAILQ_EMPTY(&server->posted);
 		     x = x->next_done)
 			show(x);

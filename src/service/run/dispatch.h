@@ -4,21 +4,21 @@
  *
  *     new -> queued -> granted -> fetching -> running -> ended -> told
  *               |         |           |                    ^
- *               +---------+-----------+--------------------+   refused, failed, or the session is closing
+ *               +---------+-----------+--------------------+  refused, failed, or closing
  *
  *     new       the intake makes it
  *     queued    the engine has it
  *     granted   the engine gave it its lane; the launch is among the session's errands
- *     fetching  whoever carries the session brings its program and arguments into the lane
+ *     fetching  the thread that carries the session brings program and arguments into the lane
  *     running   the vendor has it
- *     ended     the vendor reported, and what waited for its outputs goes on
+ *     ended     the vendor reported; waiters for its outputs go on
  *     told      the client can see the end
  *
- * The engine calls back while it works, and must not be called then. So each decision goes into one queue
- * (server->decisions) and svc_dispatch carries out all of them once the engine has returned: grants, refusals, admissions,
- * paging. What a decision could not do goes back to the engine as an event.
+ * The engine must not be called from within its callback. So each decision goes into one queue
+ * (server->decisions), and svc_dispatch carries them out once the engine has returned: grants,
+ * refusals, admissions, paging. A decision that failed goes back to the engine as an event.
  *
- * Threads: under server->lock, but the report of the vendor.
+ * Threads: under server->lock, except svc_dispatch_report.
  */
 #ifndef SAL_SERVICE_DISPATCH_H
 #define SAL_SERVICE_DISPATCH_H
@@ -36,7 +36,7 @@ struct svc_buffer;
 struct svc_program;
 struct svc_waiter;
 
-/* What the engine decided about a session or an execution, which embeds it. */
+/* Decisions of the engine about a session or an execution, which embeds this. */
 enum svc_verdict {
 	SVC_VERDICT_ADMIT = 1,
 	SVC_VERDICT_REFUSE = 2,
@@ -83,15 +83,18 @@ struct svc_execution {
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions until it is accounted for */
 	TAILQ_ENTRY(svc_execution) untold_link; /* in server->untold */
 	struct svc_execution *next_done; /* in server->done */
-	_Atomic uint64_t start_ns; /* who launches it writes, any thread reads */
+	_Atomic uint64_t start_ns; /* the thread that launches it writes, any thread reads */
 	uint64_t end_ns;
 
-	/* the launch; only the thread that carries the session, while state is fetching or running */
+	/*
+	 * the launch; only the thread that carries the session, while state is fetching or running
+	 */
 	struct svc_errand errand;
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: it could not be started */
-	uint64_t call_ns; /* the vendor's call took that long */
-	_Atomic int halves; /* of its end: the call has returned, the vendor has reported */
+	uint64_t call_ns; /* how long the vendor's call took */
+	/* Halves of the end that are missing: the call returns, the vendor reports. */
+	_Atomic int halves;
 	int code; /* not 0: it failed */
 	char *text; /* owned; why */
 };
@@ -111,26 +114,32 @@ static inline bool svc_execution_has_started(const struct svc_execution *x)
 void svc_execution_move(struct svc_execution *x, enum svc_execution_state to);
 /* Takes the references in x; submits it to the engine. */
 void svc_execution_submit(struct svc_execution *x) SVC_LOCKED;
-/* Let go of its buffers and program: it has ended, or never will be run. */
+/* Release its buffers and program: it has ended, or will never run. */
 void svc_execution_release(struct svc_execution *x) SVC_LOCKED;
 void svc_execution_free(struct svc_execution *x) SVC_LOCKED;
-/* It cannot run: its outputs fail. It is among those that ended. */
+/* It cannot run: its outputs fail, and it counts as ended. */
 void svc_execution_fail(struct svc_execution *x, int code, const char *text) SVC_LOCKED;
-/* One half of its end: the call has returned (under the lock), or the vendor has reported. True: that is all. */
+/*
+ * One half of its end: the call has returned (under the lock), or the vendor has reported. True: it
+ * was the second half.
+ */
 bool svc_execution_half(struct svc_execution *x);
 
-/* Decisions of the engine are noted. */
+/* The engine's callback: note a decision. */
 void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *core,
 		     struct sal_iteration *it);
-/* Whom it was about is gone before it could be carried out. */
+/* The session or execution is gone before the decision could be carried out. */
 void svc_decision_drop(struct svc_server *server, struct svc_decision *d) SVC_LOCKED;
-/* Account for what ended and carry out what was decided, as far as that needs no vendor. True if there was anything. */
+/*
+ * Account for iterations that ended, and carry out decisions, as far as that needs no vendor call.
+ * True if there was anything.
+ */
 bool svc_dispatch(struct svc_server *server) SVC_LOCKED;
-/* Clients see what svc_dispatch left to be shown after the device got work. */
+/* Show clients the completions that svc_dispatch held back until the device got work. */
 void svc_dispatch_show(struct svc_server *server) SVC_LOCKED;
 /* An execution ended and its last half is done. Any thread, under the lock or not. */
 void svc_dispatch_push(struct svc_execution *x);
-/* The same from a thread of the vendor: it goes on with its lane if it may. */
+/* The same from a thread of the vendor, which may start the next iteration of its lane. */
 void svc_dispatch_report(struct svc_execution *x) SVC_UNLOCKED;
 
 /* launch.c: prepare the errand that starts it; it may be brief. */

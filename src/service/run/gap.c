@@ -3,10 +3,13 @@
 
 #include <string.h>
 
-/* Longer gaps are slept through. So are gaps whose end would have to be polled for longer than POLL_MAX_NS. */
+/*
+ * Longer gaps are slept through. So are gaps whose end would have to be polled for longer than
+ * POLL_NS_MAX.
+ */
 #define LONG_NS UINT64_C(1000000)
-#define POLL_MAX_NS UINT64_C(300000)
-/* Of the last gaps in order of length: the first and the last that count. */
+#define POLL_NS_MAX UINT64_C(300000)
+/* Of the last gaps, sorted by length: the first and the last that count. */
 #define FIRST 2
 #define LAST (SVC_GAPS - 4)
 /* Waking up takes this long, also for a client whose gap the worker slept through. */
@@ -45,7 +48,7 @@ static void foresee(struct svc_gap *g)
 
 	memcpy(sorted, g->last_ns, sizeof(sorted));
 	sort(sorted);
-	g->is_foreseen = sorted[LAST] <= LONG_NS && sorted[LAST] - sorted[FIRST] <= POLL_MAX_NS;
+	g->is_foreseen = sorted[LAST] <= LONG_NS && sorted[LAST] - sorted[FIRST] <= POLL_NS_MAX;
 	g->due_after_ns = sorted[FIRST] > 2 * WAKE_NS ? sorted[FIRST] - 2 * WAKE_NS : 0;
 	g->over_after_ns = sorted[LAST] + WAKE_NS;
 }

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gap - how long the device has nothing to do between two iterations, and when it pays to poll for the next.
+ * gap - how long the device has nothing to do between two iterations, and when it pays to poll for
+ * the next.
  *
  *     end of an iteration                                  start of the next
  *         |-------------------------- gap ----------------------|
  *         |            asleep             |       polling            |
  *                                        due                       over
  *
- * A job that waits for each result sends its next iteration some time after it got the last, mostly the same time.
- * Polling from a little before that moment saves the waking of a thread. Polling earlier would keep a core from the job
- * itself; polling longer would waste it. The lengths of the last gaps say when to poll. The few shortest and longest of
- * them do not count, because a job does something else now and then. Gaps that are long, or differ much, are slept
- * through.
+ * A job that waits for each result sends its next iteration some time after it got the last, mostly
+ * the same time. Polling from a little before that moment saves the waking of a thread. Polling
+ * earlier would keep a core from the job itself; polling longer would waste it. The lengths of the
+ * last gaps say when to poll. The few shortest and longest of them do not count, because a job does
+ * something else now and then. Gaps that are long, or differ much, are slept through.
  *
  * Threads: none. The worker's gap is under server->lock.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch - the errand that starts an iteration: fetch what is elsewhere, then one call of the vendor.
+ * launch - the errand that starts an iteration: fetch what is not in the lane, then one vendor call.
  *
- * The end has two halves, which come in any order: the call returns and its outputs are settled, and the vendor reports
- * that they are computed. A vendor that computes inside the call reports before the call returns. Whoever
- * does the second half puts the execution among those that ended.
+ * The end has two halves, in any order: the call returns and its outputs are settled, and the
+ * vendor reports that they are computed. A vendor that computes inside the call reports before the
+ * call returns. The thread that does the second half puts the execution among those that ended.
  */
 #include "service/run/dispatch.h"
 
@@ -20,12 +20,14 @@
 #include "service/run/carrier.h"
 #include "service/server.h"
 
-/* A call that takes longer computes the program itself. Later runs go to a carrier. */
+/* A call that takes longer computes inside. Later runs of the program go to a carrier. */
 #define SLOW_CALL_NS UINT64_C(1000000)
 /* A slow call adds that much to the program's slowness, a quick one takes one away. */
 #define SLOW 8u
 #define SLOWNESS_MAX 32u
-/* After starting something longer than this, the worker makes way for the threads that compute it. */
+/*
+ * After starting something longer than this, the worker makes way for the threads that compute it.
+ */
 #define LONG_NS UINT64_C(3000000)
 
 static struct svc_execution *execution_of(struct svc_errand *errand)
@@ -33,7 +35,7 @@ static struct svc_execution *execution_of(struct svc_errand *errand)
 	return (struct svc_execution *)((char *)errand - offsetof(struct svc_execution, errand));
 }
 
-/* An argument that failed poisons what is computed from it. */
+/* A failed argument makes the outputs fail, too. */
 static const struct svc_buffer *find_failed(const struct svc_execution *x)
 {
 	size_t i;
@@ -44,7 +46,7 @@ static const struct svc_buffer *find_failed(const struct svc_execution *x)
 	return NULL;
 }
 
-/* Its program is in its lane; uploads that are still to be done bring their buffers there. */
+/* Are program and arguments in its lane? Posted uploads bring their buffers there. */
 static bool is_all_there(const struct svc_execution *x)
 {
 	size_t i;
@@ -60,15 +62,15 @@ static bool is_all_there(const struct svc_execution *x)
 	return true;
 }
 
-/* The promise ends: the outputs have memory, or failed. */
-static void redeem(struct svc_execution *x)
+/* The promise is fulfilled: the outputs have memory, or failed. */
+static void fulfil_promise(struct svc_execution *x)
 {
 	x->session->promised_bytes -= x->iteration.grow_bytes;
 }
 
 static bool refuse(struct svc_execution *x, int code, const char *text) SVC_LOCKED
 {
-	redeem(x);
+	fulfil_promise(x);
 	svc_execution_fail(x, code, text);
 	return false;
 }
@@ -79,7 +81,8 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	const struct svc_buffer *failed = find_failed(x);
 	bool is_there = is_all_there(x);
 
-	if (!is_there && errand->is_brief) { /* it was expected to be: a carrier has to fetch it */
+	/* The program or an argument has left the lane: a carrier has to fetch it. */
+	if (!is_there && errand->is_brief) {
 		errand->is_brief = false;
 		STAILQ_INSERT_HEAD(&x->session->errands, errand, link);
 		return false;
@@ -170,7 +173,10 @@ static void call(struct svc_errand *errand)
 	}
 }
 
-/* One slow call may be the machine's fault: a program that is quick again is brief again, after one run by a carrier. */
+/*
+ * One slow call may be the machine's fault. A program that is quick again is brief again, after one
+ * run by a carrier.
+ */
 static void learn_slowness(struct svc_shared_program *p, uint64_t call_ns)
 {
 	if (call_ns > SLOW_CALL_NS)
@@ -196,7 +202,7 @@ static void settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_execution *x = execution_of(errand);
 	struct svc_session *s = x->session;
 
-	redeem(x);
+	fulfil_promise(x);
 	if (x->launch_code) {
 		char *why = x->text;
 

@@ -18,13 +18,13 @@
 #include "service/server.h"
 
 /* Lulls longer than this are slept through. */
-#define LULL_MOST_NS UINT64_C(100000)
+#define LULL_NS_MAX UINT64_C(100000)
 /* While something longer than this runs, there is no polling. */
 #define SHORT_NS UINT64_C(100000)
 /* It is not worth sleeping for less. */
-#define SLEEP_LEAST_NS UINT64_C(20000)
+#define SLEEP_NS_MIN UINT64_C(20000)
 #define BELLS_AT_ONCE 16
-/* While there is no time to sleep, bells are listened to that often. */
+/* While the worker does not sleep, it checks the bells that often. */
 #define BELLS_NS UINT64_C(50000)
 
 static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
@@ -35,8 +35,8 @@ static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
 }
 
 /*
- * The thread of the vendor's that was given an iteration has been woken, maybe on this core, and would wait until we
- * sleep. Whatever else there is to do has time: the iteration is long.
+ * A thread of the vendor's was woken for the iteration, maybe on this core, and would wait until
+ * the worker sleeps. Everything else can wait: the iteration is long.
  */
 void svc_rest_make_way(struct svc_server *server)
 {
@@ -62,10 +62,10 @@ bool svc_rest_foresee(struct svc_server *server)
 	uint64_t due_ns = svc_gap_due_ns(&w->gap);
 
 	if (!atomic_load_explicit(&w->sleeps, memory_order_relaxed))
-		return false; /* it will see for itself */
+		return false; /* it is awake, and checks by itself */
 	switch (svc_gap_phase(&w->gap, now)) {
 	case SVC_GAP_EARLY:
-		if (due_ns - now < SLEEP_LEAST_NS)
+		if (due_ns - now < SLEEP_NS_MIN)
 			return true;
 		set_alarm(w, due_ns);
 		return false;
@@ -95,19 +95,19 @@ static bool should_poll(const struct svc_server *server, uint64_t now)
 	const struct svc_worker *w = &server->worker;
 	uint64_t idle = now - w->idle_from_ns;
 
-	if (server->running > 0) /* its end is near, and then the next is */
+	if (server->running > 0) /* its end is near, and then the next iteration comes */
 		return idle < 2 * SHORT_NS && all_that_runs_is_short(server);
 	switch (svc_gap_phase(&w->gap, now)) {
 	case SVC_GAP_EARLY:
-		return svc_gap_due_ns(&w->gap) - now < SLEEP_LEAST_NS;
+		return svc_gap_due_ns(&w->gap) - now < SLEEP_NS_MIN;
 	case SVC_GAP_DUE:
 		return true;
 	default:
-		return w->lull_ns <= LULL_MOST_NS && idle <= 2 * w->lull_ns;
+		return w->lull_ns <= LULL_NS_MAX && idle <= 2 * w->lull_ns;
 	}
 }
 
-/* Leave the lock, and the other thread of the core, to others for about a microsecond. */
+/* Spend about a microsecond without the lock, and leave the core's other hardware thread free. */
 static void spin(void)
 {
 	unsigned i;
@@ -124,8 +124,9 @@ static void spin(void)
 }
 
 /*
- * A moment of polling. At first others go before us: the client that is to send the next record needs a core to be
- * woken on. Then, as its record is due, we stay: on a busy core it takes half of such a pause to come back.
+ * A moment of polling. At first the worker yields: the client that sends the next record needs a
+ * core to wake up on. When the record is due the worker stays: on a busy core, coming back takes
+ * half of such a gap.
  */
 static void pass_time(bool is_due)
 {
@@ -135,7 +136,7 @@ static void pass_time(bool is_due)
 		(void)sched_yield();
 }
 
-/* All rings say that the worker sleeps, and nothing has come meanwhile. */
+/* Tell all clients that the worker sleeps. True: nothing has come meanwhile. */
 static bool may_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
@@ -146,7 +147,7 @@ static bool may_sleep(struct svc_server *server) SVC_LOCKED
 	return svc_attend_sleep(server) && !svc_worker_has_work(server) && !atomic_load(&w->stop);
 }
 
-/* Bells that have rung until then, to the microsecond; 0: however long it takes. */
+/* Wait for bells until then, to the microsecond; 0: for ever. */
 static int wait_for_bells(const struct svc_worker *w, struct epoll_event *rung, uint64_t until_ns)
 {
 	uint64_t now = svc_now_ns();
@@ -191,7 +192,7 @@ static void go_to_sleep(struct svc_server *server) SVC_LOCKED
 	svc_attend_awake(server);
 }
 
-/* While it is awake: sessions that are asleep may have rung. */
+/* While the worker is awake, sessions whose rings sleep may ring. */
 void svc_rest_hear_bells(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
@@ -237,8 +238,8 @@ void svc_rest_end(struct svc_worker *w)
 	if (w->idle_from_ns == 0)
 		return;
 	lull = svc_now_ns() - w->idle_from_ns;
-	if (lull > 4 * LULL_MOST_NS)
-		lull = 4 * LULL_MOST_NS;
+	if (lull > 4 * LULL_NS_MAX)
+		lull = 4 * LULL_NS_MAX;
 	if (w->is_lull)
 		w->lull_ns = w->lull_ns - w->lull_ns / 4 + lull / 4;
 	w->idle_from_ns = 0;
@@ -246,6 +247,6 @@ void svc_rest_end(struct svc_worker *w)
 
 void svc_rest_init(struct svc_worker *w)
 {
-	w->lull_ns = 4 * LULL_MOST_NS;
+	w->lull_ns = 4 * LULL_NS_MAX;
 	svc_gap_init(&w->gap);
 }

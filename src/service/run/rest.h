@@ -2,9 +2,10 @@
 /*
  * rest - what the worker does with nothing to do: poll or sleep.
  *
- * The worker sleeps until a bell rings. It polls if something is likely to come soon: when the next iteration is due
- * (gap.h), while something short runs, and between records that follow each other closely. It does not poll while the
- * device is at work on something long: on a small machine polling would take a core from that work.
+ * The worker sleeps until a bell rings. It polls if something is likely to come soon: when the next
+ * iteration is due (gap.h), while something short runs, and between records that follow each other
+ * closely. It does not poll while the device is at work on something long: on a small machine
+ * polling would take a core from that work.
  *
  * Threads: the worker, under server->lock, if nothing else is said.
  */
@@ -28,7 +29,10 @@ void svc_rest_end(struct svc_worker *w);
 void svc_rest_make_way(struct svc_server *server) SVC_LOCKED;
 /* While the worker is awake: attend sessions whose bells rang. */
 void svc_rest_hear_bells(struct svc_server *server) SVC_LOCKED;
-/* A gap of the device begins: set the alarm of a sleeping worker to its end. True: wake the worker now. Any thread. */
+/*
+ * A gap of the device begins: set the alarm of a sleeping worker to its end. True: wake the worker
+ * now. Any thread.
+ */
 bool svc_rest_foresee(struct svc_server *server) SVC_LOCKED;
 
 #endif

@@ -16,7 +16,7 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-/* To read so many bytes takes about as long as to ask another thread to do it. */
+/* Reading so many bytes takes about as long as asking another thread to read them. */
 #define LONG_BYTES (UINT64_C(256) << 10)
 
 static void task_free(struct svc_task *task)
@@ -42,9 +42,9 @@ void svc_tasks_post(struct svc_server *server, struct svc_task *take_task)
 	(void)uv_async_send(&server->task_bell);
 }
 
-/* Keep the program under the id that the client chose. */
-static int keep_program(struct svc_task *task, struct svc_shared_program *take_described,
-			struct sal_err *err) SVC_LOCKED
+/* Add the program under the id that the client chose. */
+static int add_program(struct svc_task *task, struct svc_shared_program *take_described,
+		       struct sal_err *err) SVC_LOCKED
 {
 	struct svc_session *s = task->session;
 	struct svc_program *p;
@@ -79,7 +79,7 @@ static void give_program(struct svc_task *task, struct sal_image *take_image)
 	if (s->state != SVC_OPEN) {
 		svc_program_forget(described);
 	} else {
-		int rc = described ? keep_program(task, described, &err)
+		int rc = described ? add_program(task, described, &err)
 				   : sal_err_set(&err, SAL_INTERNAL,
 						 "salusd: the program's facts cannot be read");
 
@@ -114,7 +114,7 @@ static void finish_compile(struct svc_task *task)
 	struct sal_compile_asker asker = { s->id, on_compiled, task };
 	struct sal_err err = { 0 };
 
-	task->program = NULL; /* the pool's */
+	task->program = NULL; /* the pool owns it now */
 	TAILQ_INSERT_TAIL(&s->tasks, task, link);
 	if (sal_compile_submit(s->server->pool, &source, &asker, &task->pending, &err) < 0)
 		on_compiled(task, err.code, err.text, NULL);
@@ -137,8 +137,6 @@ static void finish(struct svc_task *task)
 	}
 	task_free(task);
 }
-
-/* --- prepare: any thread, without the lock --------------------------------------------------------------- */
 
 /* A copy of bytes in the arena, which the client may write to. */
 static void *copy_out(const void *from, uint64_t bytes)
@@ -229,7 +227,7 @@ static void start(struct svc_server *server, struct svc_task *task)
 {
 	struct svc_session *s = task->session;
 
-	/* Intake has seen that these lie in the arena. */
+	/* Intake has checked that these are in the arena. */
 	task->program_from = svc_session_place(s, &task->program_at);
 	task->options_from = svc_session_place(s, &task->options_at);
 	task->into_at = svc_session_place(s, &task->into);
@@ -242,8 +240,6 @@ static void start(struct svc_server *server, struct svc_task *task)
 	prepare(task);
 	finish(task);
 }
-
-/* --- from the worker to the main thread --------------------------------------------------------------- */
 
 void svc_on_tasks(uv_async_t *bell)
 {
@@ -264,7 +260,7 @@ void svc_on_tasks(uv_async_t *bell)
 			break;
 		task_free(task);
 	}
-	/* One in a round of the loop: questions are answered in between. */
+	/* One task in each round of the loop: questions are answered in between. */
 	start(server, task);
 	(void)uv_async_send(&server->task_bell);
 }

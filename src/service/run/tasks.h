@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks - what the compile pool does for a session: compile a program, open a sealed one, hand out parts of one.
+ * tasks - what the compile pool does for a session: compile a program, open a sealed one, hand out
+ * parts of one.
  *
- *     posted by the worker -> [prepare: every byte of it is read] -> main thread: finish -> [the pool compiles] -> reply
+ *     the worker posts it
+ *     main thread, or a thread of libuv's: prepare, which reads every byte
+ *     main thread: finish; the pool compiles
+ *     reply
  *
- * The pool lives on the main thread. Preparing a long task takes a while, so a thread of libuv's does that.
+ * The pool lives on the main thread. Preparing a long task takes a while, so a thread of libuv's
+ * does that.
  *
  * Threads: the main thread, if nothing else is said.
  */

@@ -27,7 +27,10 @@ uint64_t svc_watch_begin(struct svc_server *server)
 	uint64_t now_ns = svc_now_ns();
 
 	atomic_store_explicit(&w->call_ns, now_ns, memory_order_relaxed);
-	/* Pairs with the fence in look: the watchman sees the call, or we see that no timer runs. */
+	/*
+	 * Pairs with the fence in on_timer: the watchman sees the call, or we see that no timer
+	 * runs.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&w->is_set, memory_order_relaxed)) {
 		atomic_store_explicit(&w->is_set, true, memory_order_relaxed);
@@ -51,7 +54,7 @@ void svc_watch_rest(struct svc_server *server)
 	set_timer(&server->watch, 0);
 }
 
-/* The role goes to another thread, if that call still keeps the worker. */
+/* Give the role to another thread, unless that call has returned. */
 static void replace_worker(struct svc_server *server, uint64_t since_ns)
 {
 	bool was_late;
@@ -69,7 +72,7 @@ static void replace_worker(struct svc_server *server, uint64_t since_ns)
 }
 
 /* The timer has run out. */
-static void look(struct svc_server *server)
+static void on_timer(struct svc_server *server)
 {
 	struct svc_watch *w = &server->watch;
 	uint64_t since_ns;
@@ -100,7 +103,7 @@ static void *watch(void *arg)
 
 	while (!atomic_load(&server->watch.stop))
 		if (read(server->watch.timer, &expirations, sizeof(expirations)) > 0) {
-			look(server);
+			on_timer(server);
 			svc_carriers_retry(server);
 		}
 	return NULL;

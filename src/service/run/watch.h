@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch - the worker makes brief calls itself; the watchman replaces a worker whose call does not return.
+ * watch - the worker makes brief calls itself; the watchman replaces a worker whose call does not
+ * return.
  *
- * The worker notes when a call begins, and sets a timer if none runs. The watchman waits for that timer. If the same
- * call has not returned, its thread loses the role: another thread becomes the worker, and the first one goes
- * on as the carrier of its session. A busy worker costs the watchman one check in TOO_LONG_NS, a sleeping one nothing.
+ * The worker notes when a call begins, and sets a timer if none runs. The watchman waits for that
+ * timer. If the same call has not returned, its thread loses the role: another thread becomes the
+ * worker, and the first one goes on as the carrier of its session. A busy worker costs the watchman
+ * one check in TOO_LONG_NS, a sleeping one nothing.
  */
 #ifndef SAL_SERVICE_WATCH_H
 #define SAL_SERVICE_WATCH_H

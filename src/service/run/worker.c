@@ -31,14 +31,17 @@
 /* Of one client before others get their turn. */
 #define ROUND_RECORDS 64
 #define ROUND_BYTES (256u << 10)
-/* Dispatching and carrying for so long before rings are looked at again. */
+/* Dispatching and carrying for so long before rings are read again. */
 #define TURNS_NS UINT64_C(200000)
 
 void svc_worker_wake(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
 
-	/* Pairs with the fence before sleeping: it sees what we did, or we see that it sleeps. */
+	/*
+	 * Pairs with the fence before sleeping: the worker sees the caller's change, or the caller
+	 * sees that the worker sleeps.
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(&w->sleeps, memory_order_relaxed) &&
 	    atomic_exchange_explicit(&w->sleeps, false, memory_order_relaxed))
@@ -57,7 +60,7 @@ bool svc_worker_has_work(const struct svc_server *server)
 	       atomic_load_explicit(&server->done, memory_order_relaxed);
 }
 
-/* What ended is accounted for, what was decided is carried out, brief errands are done. */
+/* Account for ended iterations, carry out decisions, do brief errands. */
 static bool take_turns(struct svc_server *server) SVC_LOCKED
 {
 	uint64_t until_ns = svc_now_ns() + TURNS_NS;
@@ -71,8 +74,6 @@ static bool take_turns(struct svc_server *server) SVC_LOCKED
 	}
 	return any;
 }
-
-/* --- draining ----------------------------------------------------------------------------------------- */
 
 static void misbehaved(struct svc_session *s, const char *how) SVC_LOCKED
 {
@@ -96,7 +97,7 @@ static void went_over(struct svc_session *s) SVC_LOCKED
 			    "beyond its limit (salusd --limit job-buffers=N)");
 }
 
-/* There is no memory for this record now: it waits, and so does all that follows it. */
+/* There is no memory for this record now: park it. Records behind it wait, too. */
 static void park(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	s->parked = malloc(record->size);
@@ -127,7 +128,7 @@ static bool is_there(struct svc_server *server, const struct svc_session *s, uin
 	return svc_idmap_find(&server->by_id, id) == s;
 }
 
-/* The session may be ended and gone afterwards. */
+/* Take one record. The session may be gone afterwards. */
 static void take(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	struct svc_server *server = s->server;
@@ -138,7 +139,7 @@ static void take(struct svc_session *s, const struct sal_header *record) SVC_LOC
 		conclude(s, record, taken);
 }
 
-/* Once more with the record that waits for memory. */
+/* Try the parked record again. */
 static void retry(struct svc_session *s) SVC_LOCKED
 {
 	struct sal_header *record = s->parked;
@@ -148,14 +149,14 @@ static void retry(struct svc_session *s) SVC_LOCKED
 	free(record);
 }
 
-/* The next record of the ring. Its size, or 0: there is none. */
+/* Take the next record of the ring. Returns its size; 0: there is none. */
 static uint32_t take_record(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 {
 	struct sal_header *record = server->worker.record;
 	bool wake;
 	enum sal_ring_take got = sal_ring_take(&s->submit, record, &wake);
 
-	if (wake) /* the client waits for room: see the outbox for the other direction */
+	if (wake) /* the client waits for room in its ring */
 		sal_doorbell_ring(s->client_bell);
 	if (got == SAL_RING_EMPTY)
 		return 0;
@@ -174,8 +175,8 @@ static bool may_go_on(const struct svc_server *server, const struct svc_session 
 }
 
 /*
- * Do what the record leads to, before the next is taken. A call may keep this thread for ever, so it has no
- * reference to the session meanwhile. False: the session is gone, or is not to be read from now.
+ * Do what the record leads to before the next is taken. A call may never return, so this thread has
+ * no reference to the session meanwhile. False: the session is gone, or must not be read from now.
  */
 static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id) SVC_LOCKED
 {
@@ -184,7 +185,7 @@ static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id
 	return is_there(server, s, id) && may_go_on(server, s);
 }
 
-/* One round for one session; true if it had something. */
+/* One round for one session. True if it had a record. */
 static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 {
 	uint64_t now_ns = svc_now_ns(), id = s->id;
@@ -213,7 +214,7 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 	return any || records > 0;
 }
 
-/* A round for every session that is attended. Others may have the lock between two of them. */
+/* One round for every attended session. Others may have the lock between two sessions. */
 static bool drain_all(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
@@ -233,8 +234,6 @@ static bool drain_all(struct svc_server *server) SVC_LOCKED
 	return any;
 }
 
-/* --- the role --------------------------------------------------------------------------------------------- */
-
 static bool tick(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
@@ -252,7 +251,7 @@ static void work(struct svc_server *server) SVC_LOCKED
 	struct svc_worker *w = &server->worker;
 	bool any;
 
-	w->is_called = false; /* everything is looked at below */
+	w->is_called = false; /* everything is checked below */
 	any = take_turns(server);
 	if (tick(server))
 		any |= take_turns(server);

@@ -2,8 +2,8 @@
 /*
  * worker - the role that drains the rings, and dispatches when no other thread did.
  *
- * The worker is a role, not a thread: see watch.h. The role can be lost in every call that releases the lock. After
- * such a call, ask svc_worker_is_me.
+ * The worker is a role, not a thread: see watch.h. The role can be lost in every call that releases
+ * the lock. After such a call, ask svc_worker_is_me.
  *
  * Threads: whoever has the role, under server->lock, if nothing else is said.
  */

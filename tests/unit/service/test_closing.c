@@ -202,7 +202,7 @@ static void thousands_of_buffers_are_freed(void **state)
 	for (i = 1; i <= 3000; i++)
 		client_upload(&a, i, 64, 1);
 	BED_WAIT(&bed, a.session->live_bytes == UINT64_C(3000) * 64);
-	BED_ASSERT(&bed, a.session->charged_bytes == UINT64_C(3000) * SVC_BUFFER_MIN_BYTES);
+	BED_ASSERT(&bed, a.session->charged_bytes == UINT64_C(3000) * SVC_BUFFER_BYTES_MIN);
 	client_close(&a);
 	bed_close(&bed);
 }

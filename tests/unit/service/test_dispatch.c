@@ -106,7 +106,7 @@ static void run_chain(const char *plugin)
 	client_expect(&a, 109, 64, 101);
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->freeing_bytes == 0 &&
 			       a.session->live_bytes == UINT64_C(3) * 64 &&
-			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_MIN_BYTES);
+			       a.session->charged_bytes == UINT64_C(3) * SVC_BUFFER_BYTES_MIN);
 	BED_WAIT(&bed, a.session->waiting_count == 0 && a.session->queued_count == 0 &&
 			       TAILQ_EMPTY(&a.session->executions));
 	bed_check(&bed);
@@ -133,7 +133,7 @@ static void outputs_are_waited_for(void **state)
 		       "fake 1\noutput u8 100000 = fill 9\noutput u8 64 = fill 7\n"
 		       "time 30000000\n");
 	run = client_execute(&a, 1, 10, 2, NULL, 0);
-	large = client_download(&a, 10, 100000); /* two kinds of waiting: see SMALL_DOWNLOAD */
+	large = client_download(&a, 10, 100000); /* two kinds of waiting: see SMALL_BYTES_MAX */
 	get = client_download(&a, 11, 64);
 	wait = client_await(&a, 11);
 	client_copy(&a, 10, 20);
@@ -299,7 +299,7 @@ static void many_arguments_are_donated(void **state)
 		assert_int_equal(client_answer(&a, client_await(&a, args[i])),
 				 SAL_INVALID_ARGUMENT);
 	}
-	BED_WAIT(&bed, a.session->charged_bytes == UINT64_C(1) * MANY * SVC_BUFFER_MIN_BYTES);
+	BED_WAIT(&bed, a.session->charged_bytes == UINT64_C(1) * MANY * SVC_BUFFER_BYTES_MIN);
 	close_one();
 }
 

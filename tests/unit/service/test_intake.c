@@ -96,7 +96,7 @@ static void sizes_must_add_up(void **state)
 	client_delete(&a, 500);
 	BED_WAIT(&bed, a.session->buffers.count == 0);
 	expect_upload(0, 5, 0, SVC_TAKEN); /* an empty array is an array */
-	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_MIN_BYTES);
+	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_BYTES_MIN);
 	close_one();
 }
 
@@ -195,7 +195,7 @@ static void what_is_not_there_is_said_so(void **state)
 	client_delete(&a, 78);
 	client_expect(&a, 1, 64, 1);
 	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->queued_bytes == 0 &&
-			       a.session->charged_bytes == SVC_BUFFER_MIN_BYTES);
+			       a.session->charged_bytes == SVC_BUFFER_BYTES_MIN);
 	assert_int_equal(used(SVC_QUEUED_ITERATIONS), 0);
 	close_one();
 }

@@ -91,7 +91,7 @@ static void one_that_is_out_comes_back_for_what_it_had(void **state)
 	client_upload(&b, 1, LARGE, 5);
 	assert_int_equal(client_answer(&b, client_await(&b, 1)), 0);
 	BED_WAIT(&bed, a.session->core->place == SAL_OUTSIDE);
-	BED_ASSERT(&bed, svc_memory_round(&bed.server, LARGE + SVC_BUFFER_MIN_BYTES) ==
+	BED_ASSERT(&bed, svc_memory_round(&bed.server, LARGE + SVC_BUFFER_BYTES_MIN) ==
 				 a.session->core->tracked_bytes);
 	client_upload(&a, 2, 8, 4);
 	client_expect(&a, 2, 8, 4);

@@ -233,7 +233,7 @@ static void test_snapshots_are_few_and_do_not_last(void **state)
 		struct svc_snapshot s = make_snapshot((i + 1) * s_ns);
 
 		kept[i] = dup(s.fd);
-		assert_ptr_equal(svc_trace_keep(&b.trace, &s), &b.trace.snapshots[i < 4 ? i : 3]);
+		assert_ptr_equal(svc_trace_add(&b.trace, &s), &b.trace.snapshots[i < 4 ? i : 3]);
 	}
 	assert_int_equal(b.trace.snapshot_count, SVC_SNAPSHOTS_MAX);
 	assert_int_equal(read_magic(kept[0]), 0);
