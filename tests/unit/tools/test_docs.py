@@ -52,3 +52,18 @@ def test_prose_has_at_most_100_columns():
         for number, line in enumerate(document.read_text().splitlines(), 1):
             is_prose = not line.startswith(("|", "![", "    "))
             assert len(line) <= 100 or not is_prose, f"{document.name}:{number}"
+
+
+def way_of(what):
+    """The files on the way of one `what`, as ARCHITECTURE.md shows it."""
+    document = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    table = re.search(rf"\*\*The way of one {what}.*?\n\n(.*?)\n\n", document, re.S).group(1)
+    return re.findall(r"`(src/[\w/]+\.c)`", table)
+
+
+@pytest.mark.parametrize("what", ("Execute", "upload", "page-out"))
+def test_the_ways_through_the_files_are_short_and_true(what):
+    files = way_of(what)
+    assert 5 <= len(set(files)) <= 15
+    for file in files:
+        assert (ROOT / file).is_file(), file
