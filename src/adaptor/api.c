@@ -2,8 +2,8 @@
 /*
  * api - the table of functions of PJRT 0.81, and the one symbol the library exports.
  *
- * Every slot is filled: what is not there yet says so, by name. A framework newer than this calls nothing
- * beyond what the version and struct_size claim.
+ * Every slot is filled: a function that is not implemented returns an error with its name. A newer
+ * framework calls nothing beyond the version and struct_size that the table states.
  */
 #include <pthread.h>
 
@@ -25,7 +25,7 @@
 #include "adaptor/program/fetch.h"
 #include "adaptor/program/program.h"
 
-/* A function of the table that is not there yet. */
+/* A function of the table that is not implemented. */
 #define ADP_MISSING(name)                                                                        \
 	static PJRT_Error *missing_##name(PJRT_##name##_Args *args)                              \
 	{                                                                                        \
@@ -185,7 +185,7 @@ static const PJRT_Api api = {
 
 const PJRT_Api *GetPjrtApi(void);
 
-/* The chain of extensions is fixed when the table is handed out. */
+/* The first call fills in the chain of extensions. */
 __attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void)
 {
 	static PJRT_Api table;

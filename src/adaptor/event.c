@@ -8,7 +8,7 @@
 
 struct PJRT_Event {
 	struct adp_promise *promise; /* owned reference */
-	bool waited_for; /* who registers a callback is going to wait for it */
+	bool waited_for; /* whoever registers a callback is going to wait for it */
 };
 
 PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for)
@@ -36,13 +36,13 @@ PJRT_Error *adp_Event_Destroy(PJRT_Event_Destroy_Args *args)
 PJRT_Error *adp_Event_IsReady(PJRT_Event_IsReady_Args *args)
 {
 	adp_promise_poll(args->event->promise);
-	args->is_ready = adp_promise_is_kept(args->event->promise);
+	args->is_ready = adp_promise_is_fulfilled(args->event->promise);
 	return NULL;
 }
 
 PJRT_Error *adp_Event_Error(PJRT_Event_Error_Args *args)
 {
-	if (!adp_promise_is_kept(args->event->promise))
+	if (!adp_promise_is_fulfilled(args->event->promise))
 		return adp_error(SAL_FAILED_PRECONDITION, "salus: the event is not ready yet");
 	return adp_promise_error(args->event->promise);
 }
@@ -55,7 +55,7 @@ PJRT_Error *adp_Event_Await(PJRT_Event_Await_Args *args)
 
 PJRT_Error *adp_Event_OnReady(PJRT_Event_OnReady_Args *args)
 {
-	/* The callback may destroy the event, and with it the last reference we know of. */
+	/* The callback may destroy the event, and the last other reference with it. */
 	struct adp_promise *p = adp_promise_ref(args->event->promise);
 	bool done;
 

@@ -10,8 +10,8 @@
 struct adp_promise;
 
 /*
- * An event that belongs to the caller; takes the reference. waited_for: whoever registers a callback is going to wait
- * for it, so registering polls first. NULL for lack of memory.
+ * An event that belongs to the caller; takes the reference. waited_for: whoever registers a
+ * callback is going to wait for it, so registering polls first. NULL for lack of memory.
  */
 PJRT_Event *adp_event_create(struct adp_promise *take_promise, bool waited_for);
 

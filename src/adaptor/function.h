@@ -2,10 +2,11 @@
 /*
  * function - how the functions of PJRT's table are declared, and how they give out text.
  *
- * libsalus_pjrt.so is a guest in somebody else's process: libc only, no signal handlers, no output except the
- * daemon's messages for the job's user, quiet at fork and exit. It never aborts. JAX aborts the process when a
- * metadata or lifetime call fails. So these calls use only local knowledge and cannot fail. A dead daemon shows
- * only in Execute, transfers and events, as UNAVAILABLE.
+ * libsalus_pjrt.so is a guest in somebody else's process: libc only, no signal handlers, no output
+ * except the daemon's messages for the job's user, quiet at fork and exit. It never aborts. JAX
+ * aborts the process when a metadata or lifetime call fails. So these calls use only local
+ * knowledge and cannot fail. A dead daemon shows only in Execute, transfers and events, as
+ * UNAVAILABLE.
  *
  *     api.c        the table of functions
  *     error.c      PJRT_Error

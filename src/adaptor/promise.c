@@ -21,15 +21,15 @@ struct callback {
 
 struct adp_promise {
 	_Atomic int refs;
-	_Atomic bool kept;
+	_Atomic bool fulfilled;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct adp_conn *conn; /* owned reference, or NULL */
 	int code;
 	char *message; /* owned; NULL: none */
-	_Atomic uint64_t waited_from_ns; /* somebody polled in vain and waits; 0: nobody */
+	_Atomic uint64_t waited_from_ns; /* when a waiter began to poll in vain; 0: nobody waits */
 	struct callback *first, **last;
-	LIST_HEAD(, PJRT_Buffer) buffers; /* borrowed: bound to it; of no use once it is kept */
+	LIST_HEAD(, PJRT_Buffer) buffers; /* borrowed: bound to it; unused once it is fulfilled */
 };
 
 struct adp_promise *adp_promise_create(struct adp_conn *conn)
@@ -57,7 +57,7 @@ void adp_promise_unref(struct adp_promise *p)
 {
 	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1)
 		return;
-	while (p->first) { /* nobody can keep it any more */
+	while (p->first) { /* nobody can fulfil it any more */
 		struct callback *c = p->first;
 
 		p->first = c->next;
@@ -71,11 +71,11 @@ void adp_promise_unref(struct adp_promise *p)
 	free(p);
 }
 
-/* In a forked child a promise that was open stays so for ever: that is an answer, too. */
+/* In a forked child nobody fulfils an open promise: it counts as fulfilled with UNAVAILABLE. */
 static bool is_broken(const struct adp_promise *p)
 {
 	return p->conn && adp_conn_is_forked(p->conn) &&
-	       !atomic_load_explicit(&p->kept, memory_order_acquire);
+	       !atomic_load_explicit(&p->fulfilled, memory_order_acquire);
 }
 
 PJRT_Error *adp_promise_error(struct adp_promise *p)
@@ -94,15 +94,15 @@ void adp_promise_bind(struct adp_promise *p, PJRT_Buffer *buffer)
 
 void adp_promise_unbind(struct adp_promise *p, PJRT_Buffer *buffer)
 {
-	if (adp_promise_is_kept(p)) /* nobody looks at the list any more */
+	if (adp_promise_is_fulfilled(p)) /* nobody reads the list any more */
 		return;
 	(void)pthread_mutex_lock(&p->lock);
-	if (!adp_promise_is_kept(p))
+	if (!adp_promise_is_fulfilled(p))
 		LIST_REMOVE(buffer, bound);
 	(void)pthread_mutex_unlock(&p->lock);
 }
 
-/* The lock is held: none of them can go meanwhile. */
+/* The lock is held: no buffer can be freed meanwhile. */
 static void uncount_buffers(struct adp_promise *p)
 {
 	PJRT_Buffer *b;
@@ -111,13 +111,13 @@ static void uncount_buffers(struct adp_promise *p)
 		adp_buffer_uncount(b);
 }
 
-void adp_promise_keep(struct adp_promise *p, int code, const char *message)
+void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 {
 	struct callback *c;
 	uint64_t from_ns;
 
 	(void)pthread_mutex_lock(&p->lock);
-	if (atomic_load_explicit(&p->kept, memory_order_relaxed)) {
+	if (atomic_load_explicit(&p->fulfilled, memory_order_relaxed)) {
 		(void)pthread_mutex_unlock(&p->lock);
 		return;
 	}
@@ -125,7 +125,7 @@ void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 	p->message = code && message ? strdup(message) : NULL;
 	if (code)
 		uncount_buffers(p);
-	atomic_store_explicit(&p->kept, true, memory_order_release);
+	atomic_store_explicit(&p->fulfilled, true, memory_order_release);
 	from_ns = atomic_load_explicit(&p->waited_from_ns, memory_order_relaxed);
 	c = p->first;
 	p->first = NULL;
@@ -143,20 +143,20 @@ void adp_promise_keep(struct adp_promise *p, int code, const char *message)
 	}
 }
 
-bool adp_promise_is_kept(struct adp_promise *p)
+bool adp_promise_is_fulfilled(struct adp_promise *p)
 {
-	return atomic_load_explicit(&p->kept, memory_order_acquire) || is_broken(p);
+	return atomic_load_explicit(&p->fulfilled, memory_order_acquire) || is_broken(p);
 }
 
 void adp_promise_poll(struct adp_promise *p)
 {
 	uint64_t from_ns;
 
-	if (!p->conn || adp_promise_is_kept(p))
+	if (!p->conn || adp_promise_is_fulfilled(p))
 		return;
 	from_ns = adp_now_ns();
-	adp_conn_poll_for(p->conn, &p->kept);
-	if (!adp_promise_is_kept(p))
+	adp_conn_poll_for(p->conn, &p->fulfilled);
+	if (!adp_promise_is_fulfilled(p))
 		atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
 }
 
@@ -166,19 +166,19 @@ int adp_promise_wait(struct adp_promise *p)
 	if (is_broken(p))
 		return SAL_UNAVAILABLE;
 	(void)pthread_mutex_lock(&p->lock);
-	while (!adp_promise_is_kept(p))
+	while (!adp_promise_is_fulfilled(p))
 		(void)pthread_cond_wait(&p->changed, &p->lock);
 	(void)pthread_mutex_unlock(&p->lock);
 	return p->code;
 }
 
-/* False if it is kept meanwhile. */
+/* False if it is fulfilled meanwhile. */
 static bool add_callback(struct adp_promise *p, struct callback *c)
 {
 	bool open;
 
 	(void)pthread_mutex_lock(&p->lock);
-	open = !adp_promise_is_kept(p);
+	open = !adp_promise_is_fulfilled(p);
 	if (open) {
 		*p->last = c;
 		p->last = &c->next;
@@ -191,7 +191,7 @@ bool adp_promise_then(struct adp_promise *p, PJRT_Event_OnReadyCallback call, vo
 {
 	struct callback *c = NULL;
 
-	if (!adp_promise_is_kept(p)) {
+	if (!adp_promise_is_fulfilled(p)) {
 		c = malloc(sizeof(*c));
 		if (!c)
 			return false;

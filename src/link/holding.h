@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holding - what a session may hold on the device, and holds, told by the daemon in shared memory.
+ * holding - the bytes that a session may hold on the device, and holds. The daemon publishes them
+ * in shared memory.
  *
  *     submission ring | completion ring | holding
  *
- * It is there if both sides are of SAL_MINOR_HOLDING or later. The daemon writes it whenever it changes and never
- * reads it, for the client could write there, too. persist_bytes is written last, so that whoever reads it first
- * finds a peak that is not below it.
+ * It exists if both sides are of SAL_MINOR_HOLDING or later. The daemon writes it whenever it
+ * changes and never reads it, because the client could write there, too. persist_bytes is written
+ * last: a client that reads it first finds a peak that is not below it.
  */
 #ifndef SAL_LINK_HOLDING_H
 #define SAL_LINK_HOLDING_H
@@ -18,15 +19,18 @@
 struct sal_holding {
 	_Alignas(64) _Atomic uint64_t limit_bytes; /* the job's limit, or all of the device */
 	_Atomic uint64_t persist_bytes; /* of its buffers that have memory, here or paged out */
-	_Atomic uint64_t peak_bytes; /* the most that was */
+	_Atomic uint64_t peak_bytes; /* the most persist_bytes was */
 	uint64_t reserved[5];
 };
 
 _Static_assert(sizeof(struct sal_holding) == 64, "holding");
 
-/* Bytes of shared memory for two rings of so much data each and, if the peer's minor knows of it, a holding. */
+/*
+ * Bytes of shared memory for two rings of so much data each and, if the peer's minor knows of it, a
+ * holding.
+ */
 size_t sal_holding_span(uint64_t ring_bytes, uint32_t peer_minor);
-/* Where it lies in that memory; NULL: nowhere. */
+/* Where the holding is in that memory; NULL: there is none. */
 struct sal_holding *sal_holding_find(void *memory, uint64_t ring_bytes, uint32_t peer_minor);
 
 #endif

@@ -151,7 +151,7 @@ static bool make_dirs(const char *dir)
 		return false;
 	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
-		(void)mkdir(path, 0700); /* the last one tells */
+		(void)mkdir(path, 0700); /* the last call decides */
 		*slash = '/';
 	}
 	(void)mkdir(path, 0700);

@@ -16,7 +16,7 @@ void sal_ring_init(struct sal_ring *ring, void *memory, uint64_t bytes)
 	ring->tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
 }
 
-/* The peer's index; one that cannot be is read as "no progress". */
+/* The peer's index; an impossible one is read as "no progress". */
 static uint64_t load_tail(struct sal_ring *ring)
 {
 	/* acquire: what the consumer has read is read, before we write over it */
@@ -59,7 +59,7 @@ bool sal_ring_publish(struct sal_ring *ring, bool urgent)
 {
 	/* release: the record is written before it can be seen */
 	atomic_store_explicit(&ring->shared->head, ring->head, memory_order_release);
-	/* The consumer sets its flag and then looks at head; we set head and then look at the flag. The
+	/* The consumer sets its flag and then reads head; we set head and then read the flag. The
 	 * fences on both sides make sure that one of us sees the other. */
 	if (!urgent)
 		return false;
@@ -84,7 +84,7 @@ bool sal_ring_is_empty(const struct sal_ring *ring)
 	return atomic_load_explicit(&ring->shared->head, memory_order_acquire) == ring->tail;
 }
 
-/* Give room back; true if the producer waits for it. */
+/* Gives room back; true if the producer waits for it. */
 static bool advance(struct sal_ring *ring, uint64_t bytes)
 {
 	ring->tail += bytes;

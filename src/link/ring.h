@@ -4,13 +4,14 @@
  *
  *     shared:  head (written by the producer)  tail (written by the consumer)  flags  data[bytes]
  *
- * head and tail count bytes ever written and read; their difference is what is in the ring. A record is
- * contiguous: where it would wrap, a pad record fills the end. Indices only; no pointer, no lock, so a peer
- * that dies holds nothing. What the peer wrote is copied out before it is looked at.
+ * head and tail count bytes ever written and read; their difference is what is in the ring. A
+ * record is contiguous: where it would wrap, a pad record fills the end. Indices only; no pointer,
+ * no lock, so a peer that dies holds nothing. What the peer wrote is copied first and
+ * checked then.
  *
- * Sleeping: a consumer that finds nothing sets `consumer_sleeps`, looks again, and only then sleeps; a
- * producer that adds a record rings the doorbell only if the flag was set. The same the other way round for
- * a producer that finds no room (`producer_waits`).
+ * Sleeping: a consumer that finds nothing sets `consumer_sleeps`, checks again, and only then
+ * sleeps; a producer that adds a record rings the doorbell only if the flag was set. A
+ * producer that finds no room does the same with `producer_waits`.
  *
  * Threads: one producer and one consumer at a time; each side serialises its own callers.
  */
@@ -24,7 +25,7 @@
 
 #include "wire/messages.h"
 
-/* What lies in shared memory; each index on a cache line of its own. */
+/* The part in shared memory; each index has its own cache line. */
 struct sal_ring_shared {
 	_Alignas(64) _Atomic uint64_t head;
 	_Atomic uint32_t producer_waits;
@@ -37,7 +38,7 @@ struct sal_ring_shared {
 struct sal_ring {
 	struct sal_ring_shared *shared; /* borrowed: the mapping */
 	uint64_t bytes; /* of data; a power of two */
-	uint64_t head, tail; /* our own copies: the peer cannot move what is ours */
+	uint64_t head, tail; /* our own copies: the peer cannot change them */
 };
 
 enum sal_ring_take {
@@ -53,22 +54,25 @@ size_t sal_ring_span(uint64_t bytes);
 void sal_ring_init(struct sal_ring *ring, void *memory, uint64_t bytes);
 
 /*
- * Producer: room for a record of `size` bytes (a multiple of 8), or NULL if there is none now. Fill it in
- * and publish it. Nothing is visible before.
+ * Producer: room for a record of `size` bytes (a multiple of 8), or NULL if there is none now. Fill
+ * it in and publish it. Nothing is visible before.
  */
 void *sal_ring_reserve(struct sal_ring *ring, uint32_t size);
-/* Returns true if the consumer sleeps and must be woken. If not urgent it is left asleep. */
+/* Returns true if the consumer sleeps and must be woken. If not urgent, never. */
 bool sal_ring_publish(struct sal_ring *ring, bool urgent);
-/* Before waiting for room: true if there still is too little for `size`, and the consumer will ring. */
+/*
+ * Call before waiting for room. True: there is too little for `size`, and the consumer will ring.
+ */
 bool sal_ring_wait_for_room(struct sal_ring *ring, uint32_t size);
 
 /*
- * Consumer: copy the next record into `record`, which holds SAL_RECORD_MAX bytes and is aligned to 8. BROKEN: the
- * peer wrote nonsense; the ring is of no use any more. *out_wake: the producer waits for room.
+ * Consumer: copy the next record into `record`, which holds SAL_RECORD_MAX bytes and is aligned to
+ * 8. BROKEN: the peer wrote nonsense; stop using the ring. *out_wake: the producer waits
+ * for room.
  */
 enum sal_ring_take sal_ring_take(struct sal_ring *ring, struct sal_header *record, bool *out_wake);
 bool sal_ring_is_empty(const struct sal_ring *ring);
-/* Before sleeping: true if there is still nothing, and the producer will ring. */
+/* Call before sleeping. True: the ring is empty, and the producer will ring. */
 bool sal_ring_sleep(struct sal_ring *ring);
 void sal_ring_awake(struct sal_ring *ring);
 

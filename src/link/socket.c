@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* On memory whose size nobody can change. */
+/* Nobody can change the size of the memory any more. */
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
 int sal_socket_connect(const char *path, struct sal_err *err)
@@ -90,13 +90,13 @@ int sal_socket_try_send(int fd, const void *bytes, size_t size, const int *fds, 
 	return n < 0 ? 0 : (int)n;
 }
 
-/* Where descriptors go. */
+/* Where received descriptors go. */
 struct fd_room {
 	int *fds;
 	size_t count, taken;
 };
 
-/* Keep the descriptors we asked for, close any other. */
+/* Stores the descriptors that the caller asked for, closes all others. */
 static void take_fds(struct msghdr *message, struct fd_room *room)
 {
 	struct cmsghdr *head;
@@ -250,7 +250,10 @@ void sal_doorbell_quiet(int wait_fd)
 {
 	char rings[4096];
 
-	/* Once: a peer that rings all the time must not keep us. What is left rings again. */
+	/*
+	 * Read once: a peer that rings all the time must not hold us up. If more is left, poll
+	 * reports it again.
+	 */
 	if (recv(wait_fd, rings, sizeof(rings), MSG_DONTWAIT) < 0)
 		return;
 }

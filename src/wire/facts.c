@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing runs twice, first to count. So does unpacking: what is read into arrays goes to a shelf, which
- * at first has no memory and only adds up what it will take. The wire form of every item is at least a
- * fixed part of its form in memory, so hostile bytes cannot ask for more than a small multiple of their
- * own size.
+ * Packing runs twice, first to count. So does unpacking: what is read into arrays goes to a shelf,
+ * which at first has no memory and only adds up what it will take. The wire form of every item is
+ * at least a fixed part of its form in memory, so hostile bytes cannot ask for more than a small
+ * multiple of their own size.
  */
 #include "wire/facts.h"
 
@@ -12,7 +12,7 @@
 
 #include "wire/pack.h"
 
-/* What the bytes begin with. The last byte is the version of the form. */
+/* The first bytes. The last of them is the version of the format. */
 #define DEVICE_MARK 0x01464453u /* "SDF" 1 */
 #define PROGRAM_MARK 0x01465053u /* "SPF" 1 */
 
@@ -35,8 +35,6 @@ static void *shelf_take(struct shelf *shelf, size_t count, size_t item_size)
 	shelf->used += (count * item_size + align - 1) / align * align;
 	return at;
 }
-
-/* --- values --- */
 
 static void pack_value(struct sal_pack *p, const struct sal_value *value)
 {
@@ -124,8 +122,6 @@ static struct sal_values unpack_values(struct sal_unpack *u, struct shelf *shelf
 	return (struct sal_values){ .at = at, .count = count };
 }
 
-/* --- device --- */
-
 static void pack_device(struct sal_pack *p, const struct sal_device_facts *f)
 {
 	sal_pack_u32(p, DEVICE_MARK);
@@ -195,8 +191,6 @@ static void unpack_device(struct sal_unpack *u, struct shelf *shelf, struct sal_
 		u->failed = true;
 }
 
-/* --- program --- */
-
 static void pack_program(struct sal_pack *p, const struct sal_program_facts *f)
 {
 	const struct sal_program_memory *m = &f->memory;
@@ -253,7 +247,7 @@ static const struct sal_output_facts *unpack_outputs(struct sal_unpack *u, size_
 	return outputs;
 }
 
-/* Ascending, as it is written: who looks a parameter up may rely on it. */
+/* Ascending, as written: a search may rely on it. */
 static const uint32_t *unpack_donated(struct sal_unpack *u, size_t count, struct shelf *shelf)
 {
 	uint32_t *donated = shelf_take(shelf, count, sizeof(*donated));
@@ -297,8 +291,6 @@ static void unpack_program(struct sal_unpack *u, struct shelf *shelf, struct sal
 	f->costs = unpack_values(u, shelf);
 	f->device_assignment = sal_unpack_text(u);
 }
-
-/* --- both --- */
 
 void *sal_device_facts_pack(const struct sal_device_facts *facts, size_t *out_size)
 {

@@ -2,8 +2,8 @@
 /*
  * facts - device and program facts as bytes.
  *
- * Reading trusts nothing: every count and length is checked against what is left before it is used. What
- * was read points into the bytes and into one allocation, freed with the facts.
+ * Reading trusts nothing: every count and length is checked against what is left before it is used.
+ * Unpacked facts are one allocation, which points into the bytes.
  */
 #ifndef SAL_WIRE_FACTS_H
 #define SAL_WIRE_FACTS_H
@@ -16,8 +16,8 @@ void *sal_device_facts_pack(const struct sal_device_facts *facts, size_t *out_si
 void *sal_program_facts_pack(const struct sal_program_facts *facts, size_t *out_size);
 
 /*
- * The facts point into bytes, which must stay; free the result with free(). The first member of what is
- * allocated is the facts themselves. Fails with -SAL_DATA_LOSS for bytes that are not such facts.
+ * The facts point into bytes, which must stay; free the result with free(). Fails with
+ * -SAL_DATA_LOSS for bytes that are not packed facts.
  */
 int sal_device_facts_unpack(const void *bytes, size_t size, struct sal_device_facts **out_facts,
 			    struct sal_err *err);

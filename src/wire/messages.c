@@ -62,10 +62,10 @@ static bool upload_is_valid(const struct sal_msg_upload *m)
 static bool execute_is_valid(const struct sal_msg_execute *m)
 {
 	if (m->arg_count > SAL_ARGS_MAX || m->output_count > SAL_ARGS_MAX ||
-	    m->keep_count > m->arg_count)
+	    m->retained_count > m->arg_count)
 		return false;
 	return has_tail(&m->header, (uint64_t)m->arg_count * sizeof(uint64_t) +
-					    (uint64_t)m->keep_count * sizeof(uint32_t));
+					    (uint64_t)m->retained_count * sizeof(uint32_t));
 }
 
 static bool download_is_valid(const struct sal_msg_download *m)

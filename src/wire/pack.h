@@ -2,9 +2,9 @@
 /*
  * pack - numbers and texts to little-endian bytes and back, within bounds.
  *
- * Errors stick: once something did not fit or was not there, all that follows does nothing (reads give
- * zeros), and one look at the end tells. A writer without memory only counts, so that the same code first
- * tells how much memory it needs and then fills it.
+ * Errors stick: after a value that did not fit or was missing, all later calls do nothing (reads
+ * give zeros), and one check at the end is enough. A writer without memory only counts: so the same
+ * code first computes how much memory it needs and then fills it.
  */
 #ifndef SAL_WIRE_PACK_H
 #define SAL_WIRE_PACK_H
@@ -19,13 +19,13 @@ struct sal_pack {
 	unsigned char *at; /* borrowed; NULL: only count */
 	size_t size;
 	size_t used;
-	bool failed; /* something did not fit */
+	bool failed; /* a value did not fit */
 };
 
 struct sal_unpack {
 	const unsigned char *at; /* borrowed */
 	size_t left;
-	bool failed; /* something was not there */
+	bool failed; /* a value was missing */
 };
 
 /* at may be NULL, then size does not matter. */
@@ -44,11 +44,11 @@ uint32_t sal_unpack_u32(struct sal_unpack *u);
 uint64_t sal_unpack_u64(struct sal_unpack *u);
 int64_t sal_unpack_i64(struct sal_unpack *u);
 float sal_unpack_f32(struct sal_unpack *u);
-/* NULL if there are not that many. */
+/* NULL if fewer are left. */
 const void *sal_unpack_bytes(struct sal_unpack *u, size_t size);
-/* Points into what is read. */
+/* Points into the bytes that are read. */
 struct sal_text sal_unpack_text(struct sal_unpack *u);
-/* A number of things of at least item_bytes each; fails if they cannot be there. */
+/* A count of items of at least item_bytes each; fails if the bytes left are too few for them. */
 size_t sal_unpack_count(struct sal_unpack *u, size_t item_bytes);
 
 #endif

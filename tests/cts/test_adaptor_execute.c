@@ -108,7 +108,7 @@ static void donation_is_visible_at_once(void **state)
 
 static void what_is_not_donatable_stays(void **state)
 {
-	static const int64_t keep[] = { 0 };
+	static const int64_t retained[] = { 0 };
 	static const int64_t odd[] = { 0, 0, 0, 0, 7, -1, INT64_MAX, 0 }; /* twice, and none */
 	struct bed *t = *state;
 	PJRT_LoadedExecutable *p = compile(t, PROGRAM_DONATE);
@@ -118,8 +118,8 @@ static void what_is_not_donatable_stays(void **state)
 				      .args = args,
 				      .arg_count = 2,
 				      .outputs = &sum,
-				      .keep = keep,
-				      .keep_count = 1 }));
+				      .retained = retained,
+				      .retained_count = 1 }));
 	assert_false(is_deleted(args[0]));
 	expect_vector(sum, 11, 2);
 	expect_vector(args[0], 1, 1);
@@ -128,8 +128,8 @@ static void what_is_not_donatable_stays(void **state)
 				      .args = args,
 				      .arg_count = 2,
 				      .outputs = &sum,
-				      .keep = odd,
-				      .keep_count = 8 }));
+				      .retained = odd,
+				      .retained_count = 8 }));
 	assert_false(is_deleted(args[0]));
 	expect_vector(sum, 11, 2);
 	expect_vector(args[0], 1, 1);

@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-#define WORTH_WAKING (1 << 20) /* as buffer.c */
+#define WAKE_BYTES (1 << 20) /* as buffer.c */
 
 /* --- a client of a false daemon -------------------------------------------------------------------------------------- */
 
@@ -49,7 +49,7 @@ static void a_large_delete_wakes(void **state)
 
 	(void)state;
 	scene_open(&s, &sleeper);
-	b = scene_put(&s, WORTH_WAKING);
+	b = scene_put(&s, WAKE_BYTES);
 	expect_taken(&s, 0, 2); /* the upload, and the question what became of it */
 	ok(CALL(Buffer_Delete, .buffer = b));
 	expect_taken(&s, 2, 1);
@@ -90,7 +90,7 @@ static void small_deletes_wake_nobody(void **state)
 }
 
 #define MIDDLING (100 << 10)
-#define ENOUGH (WORTH_WAKING / MIDDLING + 1)
+#define ENOUGH (WAKE_BYTES / MIDDLING + 1)
 
 /* Their bytes are added up; once they were worth it, they count from zero again. */
 static void many_small_deletes_are_a_large_one(void **state)
@@ -169,9 +169,9 @@ static const struct lie donating = { .name = "none",
 				     .sleeps = true,
 				     .of_program = takes_200_arguments_over };
 
-/* Runs the program with so many arguments, of which some are kept; checks which are gone, and what the daemon was told. */
-static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, const int64_t *keep,
-		   size_t keep_count)
+/* Runs the program with so many arguments, of which some are retained; checks which are gone, and what the daemon was told. */
+static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, const int64_t *retained,
+		   size_t retained_count)
 {
 	PJRT_Buffer *args[MANY], *out = NULL;
 	PJRT_Event *done = NULL;
@@ -185,20 +185,20 @@ static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, cons
 				      .arg_count = count,
 				      .outputs = &out,
 				      .done = &done,
-				      .keep = keep,
-				      .keep_count = keep_count }));
+				      .retained = retained,
+				      .retained_count = retained_count }));
 	assert_int_equal(await(done), 0);
 	told = false_daemon_executed(&s->daemon);
 	assert_int_equal(told.arg_count, count);
-	assert_int_equal(told.keep_count, keep_count);
-	for (k = 0; k < keep_count; k++)
-		assert_int_equal(told.keep[k], keep[k]);
+	assert_int_equal(told.retained_count, retained_count);
+	for (k = 0; k < retained_count; k++)
+		assert_int_equal(told.retained[k], retained[k]);
 	for (i = 0; i < count; i++) {
-		bool kept = false;
+		bool is_retained = false;
 
-		for (k = 0; k < keep_count; k++)
-			kept |= keep[k] == (int64_t)i;
-		assert_int_equal(is_deleted(args[i]), !kept);
+		for (k = 0; k < retained_count; k++)
+			is_retained |= retained[k] == (int64_t)i;
+		assert_int_equal(is_deleted(args[i]), !is_retained);
 		buffer_destroy(args[i]);
 	}
 	buffer_destroy(out);
@@ -207,7 +207,7 @@ static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, cons
 static void any_number_of_arguments_is_donated(void **state)
 {
 	static const size_t counts[] = { 1, 63, 64, 65, 66, 128, MANY };
-	static const int64_t keep[] = { 0, 62, 63, 64, 65, 150, MANY - 1 };
+	static const int64_t retained[] = { 0, 62, 63, 64, 65, 150, MANY - 1 };
 	PJRT_LoadedExecutable *p;
 	struct scene s;
 	size_t i;
@@ -217,7 +217,7 @@ static void any_number_of_arguments_is_donated(void **state)
 	p = compile_text(&s.bed, "any");
 	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
 		donate(&s, p, counts[i], NULL, 0);
-	donate(&s, p, MANY, keep, sizeof(keep) / sizeof(keep[0]));
+	donate(&s, p, MANY, retained, sizeof(retained) / sizeof(retained[0]));
 	loaded_destroy(p);
 	scene_close(&s);
 }

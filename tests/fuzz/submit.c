@@ -20,7 +20,7 @@ static void read_tail(const struct sal_header *h)
 		break;
 	case SAL_MSG_EXECUTE:
 		fuzz_touch(execute + 1, execute->arg_count * sizeof(uint64_t) +
-						execute->keep_count * sizeof(uint32_t));
+						execute->retained_count * sizeof(uint32_t));
 		break;
 	case SAL_MSG_DELETE:
 		fuzz_touch(forget + 1, forget->count * sizeof(uint64_t));

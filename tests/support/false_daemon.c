@@ -287,12 +287,12 @@ static void download(struct talk *t, const struct sal_msg_download *m)
 
 static void execute(struct talk *t, const struct sal_msg_execute *m)
 {
-	struct executed e = { .arg_count = m->arg_count, .keep_count = m->keep_count };
-	const uint32_t *keep = (const uint32_t *)((const uint64_t *)(m + 1) + m->arg_count);
+	struct executed e = { .arg_count = m->arg_count, .retained_count = m->retained_count };
+	const uint32_t *retained = (const uint32_t *)((const uint64_t *)(m + 1) + m->arg_count);
 	uint32_t i;
 
-	for (i = 0; i < m->keep_count && i < sizeof(e.keep) / sizeof(e.keep[0]); i++)
-		e.keep[i] = keep[i];
+	for (i = 0; i < m->retained_count && i < sizeof(e.retained) / sizeof(e.retained[0]); i++)
+		e.retained[i] = retained[i];
 	(void)pthread_mutex_lock(&t->daemon->lock);
 	t->daemon->executed = e;
 	(void)pthread_mutex_unlock(&t->daemon->lock);

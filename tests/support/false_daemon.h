@@ -76,8 +76,8 @@ struct lie {
 
 /* What an Execute said. */
 struct executed {
-	uint32_t arg_count, keep_count;
-	uint32_t keep[512]; /* the first of them */
+	uint32_t arg_count, retained_count;
+	uint32_t retained[512]; /* the first of them */
 };
 
 struct false_daemon {

@@ -827,8 +827,8 @@ PJRT_Error *try_execute(const struct run *r)
 {
 	PJRT_ExecuteOptions options = {
 		.struct_size = PJRT_ExecuteOptions_STRUCT_SIZE,
-		.non_donatable_input_indices = r->keep,
-		.num_non_donatable_input_indices = r->keep_count,
+		.non_donatable_input_indices = r->retained,
+		.num_non_donatable_input_indices = r->retained_count,
 	};
 	PJRT_Buffer *const *args = r->args;
 	PJRT_Buffer **outputs = r->outputs;

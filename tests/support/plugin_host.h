@@ -183,8 +183,8 @@ struct run {
 	size_t arg_count;
 	PJRT_Buffer **outputs;
 	PJRT_Event **done; /* NULL: not asked for */
-	const int64_t *keep;
-	size_t keep_count;
+	const int64_t *retained;
+	size_t retained_count;
 	PJRT_Device *device;
 	size_t devices; /* 0: one */
 };

@@ -15,10 +15,10 @@
 #include "adaptor/promise.h"
 #include "wire/messages.h"
 
-/* Bytes freed that are worth waking the daemon for. */
-#define WORTH_WAKING (1 << 20)
-/* Bytes sent that are worth asking what became of them. */
-#define WORTH_ASKING (1 << 20)
+/* Deleting so many bytes wakes the daemon. */
+#define WAKE_BYTES (1 << 20)
+/* Of an upload this large we ask at once whether the daemon accepted it. */
+#define ASK_BYTES (1 << 20)
 
 uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank)
 {
@@ -37,7 +37,7 @@ static uint64_t device_bytes(const struct adp_shape *shape)
 	unsigned bits = adp_sub_byte_bits(shape->type);
 
 	return bits ? (bytes * bits + 7) / 8
-		    : bytes; /* the host keeps one in a byte, the device packs them */
+		    : bytes; /* one element a byte on the host, packed on the device */
 }
 
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
@@ -94,7 +94,7 @@ bool adp_buffer_forget(PJRT_Buffer *b)
 	return true;
 }
 
-/* Tell the daemon; it must not fail, a dead daemon holds nothing. */
+/* Tells the daemon. This must not fail; a dead daemon holds no buffer. */
 static void delete_buffer(PJRT_Buffer *b)
 {
 	PJRT_Client *client = b->client;
@@ -109,9 +109,9 @@ static void delete_buffer(PJRT_Buffer *b)
 	m->count = 1;
 	memcpy(m + 1, &b->id, sizeof(b->id));
 	unseen = atomic_fetch_add(&client->deleted_bytes, b->bytes) + b->bytes;
-	if (unseen >= WORTH_WAKING)
+	if (unseen >= WAKE_BYTES)
 		atomic_store(&client->deleted_bytes, 0);
-	adp_send(client->conn, unseen >= WORTH_WAKING);
+	adp_send(client->conn, unseen >= WAKE_BYTES);
 }
 
 PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
@@ -199,7 +199,7 @@ PJRT_Error *adp_Buffer_Memory(PJRT_Buffer_Memory_Args *args)
 	return NULL;
 }
 
-/* Of a CPU the bytes can be had in this process, see host.c: JAX then makes arrays of them in place. */
+/* On a CPU this process can have the bytes, see host.h: JAX then makes arrays of them in place. */
 PJRT_Error *adp_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args *args)
 {
 	args->is_on_cpu = adp_is_host_platform(args->buffer->client);
@@ -210,11 +210,14 @@ static void on_awaited(void *ctx, const struct adp_answer *answer)
 {
 	struct adp_promise *promise = ctx;
 
-	adp_promise_keep(promise, answer->code, answer->text);
+	adp_promise_fulfil(promise, answer->code, answer->text);
 	adp_promise_unref(promise);
 }
 
-/* Uploads and copies are not answered: the daemon is asked. It must not fail; what does is in the promise. */
+/*
+ * The daemon does not answer uploads and copies, so ask it. This must not fail: the promise takes
+ * the error.
+ */
 static void ask_when_ready(PJRT_Buffer *b, struct adp_promise *promise)
 {
 	struct adp_conn *conn = b->client->conn;
@@ -222,7 +225,7 @@ static void ask_when_ready(PJRT_Buffer *b, struct adp_promise *promise)
 	uint64_t request;
 
 	if (atomic_load(&b->deleted)) {
-		adp_promise_keep(promise, 0, NULL);
+		adp_promise_fulfil(promise, 0, NULL);
 		return;
 	}
 	request = adp_request(conn, on_awaited, adp_promise_ref(promise));
@@ -253,7 +256,7 @@ static bool make_ready(PJRT_Buffer *b)
 
 void adp_buffer_sent(PJRT_Buffer *b)
 {
-	if (b->bytes >= WORTH_ASKING && make_ready(b))
+	if (b->bytes >= ASK_BYTES && make_ready(b))
 		ask_when_ready(b, b->ready);
 }
 
@@ -271,7 +274,9 @@ PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 		return adp_out_of_memory();
 	if (is_new)
 		ask_when_ready(b, ready);
-	/* Whoever asks about an upload is going to wait for it; outputs are asked about as a matter of course. */
+	/*
+	 * A caller that asks about an upload is going to wait for it. JAX asks about every output.
+	 */
 	args->event = adp_event_create(ready, !b->is_output);
 	return args->event ? NULL : adp_out_of_memory();
 }

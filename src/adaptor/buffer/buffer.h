@@ -53,11 +53,16 @@ struct adp_shape {
 	const int64_t *minor_to_major; /* NULL: row-major */
 };
 
-/* Takes the promise's reference. take_ready may be NULL: then the daemon is asked when somebody wants to know. NULL for
- * lack of memory. */
+/*
+ * Takes the promise's reference. take_ready may be NULL: then the daemon is asked when somebody
+ * wants to know. NULL for lack of memory.
+ */
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
 			       struct adp_promise *take_ready);
-/* Call this when the upload or copy is sent. For a large buffer it asks at once whether the daemon accepts it. */
+/*
+ * Call this when the upload or copy is sent. For a large buffer it asks at once whether the daemon
+ * accepts it.
+ */
 void adp_buffer_sent(PJRT_Buffer *buffer);
 /* Takes its bytes out of the statistics, once. */
 void adp_buffer_uncount(PJRT_Buffer *buffer);

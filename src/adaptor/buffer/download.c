@@ -20,13 +20,13 @@ struct download {
 	struct adp_conn *conn; /* owned reference */
 	struct adp_promise *promise; /* owned reference */
 	struct adp_range range;
-	char *dst; /* the caller's, valid until the promise is kept */
+	char *dst; /* the caller's, valid until the promise is fulfilled */
 	uint64_t skip, size;
-	bool in_place; /* the range is the caller's, and dst: nothing to copy, nothing to free */
+	bool in_place; /* range and dst are the caller's: nothing to copy or free */
 	struct scatter *scatter; /* owned; NULL: dst is dense and row-major */
 };
 
-/* From the device's order of dimensions to the host's: strides in bytes, for each dimension. */
+/* Copies from the device's order of dimensions to the host's. Strides are in bytes. */
 struct scatter {
 	size_t rank, element;
 	int64_t dims[SAL_RANK_MAX], from[SAL_RANK_MAX], to[SAL_RANK_MAX];
@@ -64,11 +64,11 @@ static void on_downloaded(void *ctx, const struct adp_answer *answer)
 		else
 			memcpy(d->dst, from + d->skip, (size_t)d->size);
 	}
-	adp_promise_keep(d->promise, code, text);
+	adp_promise_fulfil(d->promise, code, text);
 	download_free(d);
 }
 
-/* Ask for `whole` bytes of b, of which d wants a part. Takes d. */
+/* Requests `whole` bytes of b, of which d wants a part. Takes d. */
 static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t whole)
 {
 	struct adp_conn *conn = d->conn;
@@ -83,7 +83,8 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 		return adp_error_from(&err);
 	}
 	place = d->range.at ? d->range.place : (struct sal_place_in_arena){ 0 };
-	request = adp_request(conn, on_downloaded, d); /* from here on d may be gone at any time */
+	request = adp_request(conn, on_downloaded,
+			      d); /* from here on an answer may free d at any time */
 	m = request ? adp_reserve(conn, SAL_MSG_DOWNLOAD, sizeof(*m)) : NULL;
 	if (!m) {
 		PJRT_Error *error = request ? adp_unavailable(conn) : adp_no_request(conn);
@@ -136,7 +137,9 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 	return error;
 }
 
-/* Strides of a dense array whose dimensions lie in that order; false if it is none. */
+/*
+ * Strides of a dense array whose dimensions are in that order; false if minor_to_major is no order.
+ */
 static bool fill_strides(const PJRT_Buffer *b, const int64_t *minor_to_major, int64_t *out)
 {
 	bool seen[SAL_RANK_MAX] = { false };
@@ -155,7 +158,9 @@ static bool fill_strides(const PJRT_Buffer *b, const int64_t *minor_to_major, in
 	return true;
 }
 
-/* How to reorder what comes; *out NULL: not at all. Only layouts without tiles can be asked for. */
+/*
+ * How to reorder the bytes; *out is NULL if they are in order already. Tiled layouts are refused.
+ */
 static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLayout *layout,
 			       struct scatter **out)
 {
@@ -185,7 +190,9 @@ static PJRT_Error *read_layout(const PJRT_Buffer *b, const PJRT_Buffer_MemoryLay
 	memcpy(s->dims, b->dims, b->rank * sizeof(*s->dims));
 	if (!fill_strides(b, b->minor_to_major, s->from) || !fill_strides(b, order, s->to)) {
 		free(s);
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such layout");
+		return adp_error(
+			SAL_INVALID_ARGUMENT,
+			"salus: the layout names a dimension twice or one that does not exist");
 	}
 	*out = s;
 	return NULL;

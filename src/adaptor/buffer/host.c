@@ -11,7 +11,7 @@
 #include "adaptor/error.h"
 #include "wire/messages.h"
 
-/* Most bytes of the arena for copies that stay. */
+/* The copies that stay take at most so many bytes of the arena. */
 #define STAYING_MAX (INT64_C(256) << 20)
 
 void adp_host_free(PJRT_Buffer *b)
@@ -24,7 +24,7 @@ void adp_host_free(PJRT_Buffer *b)
 	adp_range_free(b->client->conn, &b->range);
 }
 
-/* Whether so many bytes may stay in the arena; they are counted then. */
+/* Counts the bytes as staying; false if they would be too many. */
 static bool may_stay(PJRT_Client *client, uint64_t size)
 {
 	int64_t n = (int64_t)size;
@@ -37,7 +37,10 @@ static bool may_stay(PJRT_Client *client, uint64_t size)
 	return false;
 }
 
-/* Room for the bytes: in the arena, or, if they are few or the others too many, here. */
+/*
+ * Room for the copy: in the arena; or on the heap, if the copy is small or the arena holds too
+ * many.
+ */
 static PJRT_Error *make_room(PJRT_Buffer *b, uint64_t size)
 {
 	struct sal_err err = { 0 };

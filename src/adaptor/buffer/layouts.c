@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layouts - the Layouts extension: dense, in the order of dimensions that the compiler chose.
+ * Arrays are dense, in the order of dimensions that the compiler chose.
  *
- * The extension's header is in no wheel, so its ABI is declared here under names of our own: a base, then the
- * functions in this order. A layout is handed out as an object; its bytes are XLA's text for it.
+ * No wheel contains the extension's header. So its ABI is declared here, under our own names: a
+ * base, then the functions in this order. A layout is an object; its bytes are XLA's text for it.
  */
 #include "adaptor/buffer/layouts.h"
 
@@ -19,7 +19,7 @@
 /* A layout: its serialised bytes follow. */
 struct layout {
 	size_t size;
-	bool shared; /* belongs to a program: not to be freed */
+	bool shared; /* belongs to a program, which frees it */
 	char bytes[];
 };
 
@@ -150,7 +150,7 @@ static PJRT_Error *layouts_destroy(struct destroy_args *args)
 	return NULL;
 }
 
-static void keep(void *backing)
+static void free_nothing(void *backing)
 {
 	(void)backing; /* the bytes are the layout's */
 }
@@ -160,7 +160,7 @@ static PJRT_Error *layouts_serialize(struct serialize_args *args)
 	args->bytes = args->layout->bytes;
 	args->size = args->layout->size;
 	args->backing = NULL;
-	args->delete_backing = keep;
+	args->delete_backing = free_nothing;
 	return NULL;
 }
 
@@ -183,7 +183,7 @@ static PJRT_Error *layouts_topology_default(struct topology_default_args *args)
 	return args->layout ? NULL : adp_out_of_memory();
 }
 
-/* As the compiler chose, or row-major if it did not tell. */
+/* The compiler's choice; row-major if it is not known. */
 static struct layout *of_output(const struct sal_output_facts *o)
 {
 	struct layout *l;
@@ -198,7 +198,7 @@ static struct layout *of_output(const struct sal_output_facts *o)
 	return l;
 }
 
-/* Made once for each program, and gone with it. */
+/* Made once for each program; the program frees them. */
 static PJRT_Error *layouts_of_outputs(struct outputs_args *args)
 {
 	struct adp_program *p = args->executable->program;

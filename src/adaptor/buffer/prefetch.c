@@ -12,9 +12,9 @@
 #include "adaptor/promise.h"
 #include "wire/messages.h"
 
-/* Larger results are asked for when they are read. */
-#define SMALL 1024
-/* An output that was read is asked for in so many iterations more. */
+/* Most bytes of a result that is prefetched. */
+#define SMALL_MAX 1024
+/* After a read, the output is prefetched in so many iterations. */
 #define CREDIT 8
 
 struct adp_habit {
@@ -23,15 +23,15 @@ struct adp_habit {
 };
 
 struct adp_prefetch {
-	_Atomic int refs; /* the buffer's, the request's, those who take from it */
-	struct adp_promise *promise; /* owned; that the bytes are there */
-	uint64_t request; /* 0: it was sent */
+	_Atomic int refs; /* the buffer's, the request's, the waiters' */
+	struct adp_promise *promise; /* owned; fulfilled when the bytes have arrived */
+	uint64_t request; /* 0: the record is sent */
 	size_t size;
 	unsigned char bytes[];
 };
 
-/* Somebody waits for the bytes. */
-struct taker {
+/* Waits for the bytes. */
+struct waiter {
 	struct adp_prefetch *from; /* owned reference */
 	adp_answer_fn *fn;
 	void *ctx;
@@ -48,7 +48,7 @@ struct adp_habit *adp_habit_create(const struct sal_program_facts *facts)
 	size_t i, small = 0;
 
 	for (i = 0; i < facts->output_count; i++)
-		small += bytes_of(&facts->outputs[i]) <= SMALL;
+		small += bytes_of(&facts->outputs[i]) <= SMALL_MAX;
 	if (small == 0)
 		return NULL;
 	habit = calloc(1, sizeof(*habit) + facts->output_count);
@@ -76,11 +76,11 @@ static void on_prefetched(void *ctx, const struct adp_answer *answer)
 	struct adp_prefetch *f = ctx;
 
 	if (answer->code == 0 && answer->tail_size < f->size) {
-		adp_promise_keep(f->promise, SAL_DATA_LOSS, "salus: salusd sent too few bytes");
+		adp_promise_fulfil(f->promise, SAL_DATA_LOSS, "salus: salusd sent too few bytes");
 	} else {
 		if (answer->code == 0)
 			memcpy(f->bytes, answer->tail, f->size);
-		adp_promise_keep(f->promise, answer->code, answer->text);
+		adp_promise_fulfil(f->promise, answer->code, answer->text);
 	}
 	prefetch_unref(f, 1);
 }
@@ -103,7 +103,7 @@ static struct adp_prefetch *prefetch_create(struct adp_conn *conn, size_t size)
 	return f;
 }
 
-/* One less, if there is any. */
+/* Takes one credit; false if there is none. */
 static bool spend(_Atomic uint8_t *credit)
 {
 	uint8_t have = atomic_load_explicit(credit, memory_order_relaxed);
@@ -120,7 +120,7 @@ bool adp_prefetch_plan(PJRT_Buffer *b, struct adp_habit *habit, size_t index)
 {
 	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
 
-	if (!habit || size > SMALL)
+	if (!habit || size > SMALL_MAX)
 		return false;
 	(void)atomic_fetch_add_explicit(&habit->refs, 1, memory_order_relaxed);
 	b->habit = habit;
@@ -136,7 +136,7 @@ void adp_prefetch_send(PJRT_Buffer *b, bool last)
 	struct sal_msg_download *m = adp_reserve(b->client->conn, SAL_MSG_DOWNLOAD, sizeof(*m));
 
 	if (!m)
-		return; /* the daemon is gone, and so told all who asked */
+		return; /* the daemon is gone: the request is answered already */
 	m->request = f->request;
 	m->id = b->id;
 	m->size = f->size;
@@ -144,34 +144,34 @@ void adp_prefetch_send(PJRT_Buffer *b, bool last)
 	adp_send(b->client->conn, last);
 }
 
-static void on_there(PJRT_Error *error, void *arg)
+static void on_arrived(PJRT_Error *error, void *arg)
 {
-	struct taker *t = arg;
-	struct adp_answer answer = { .tail = t->from->bytes, .tail_size = t->from->size };
+	struct waiter *w = arg;
+	struct adp_answer answer = { .tail = w->from->bytes, .tail_size = w->from->size };
 
 	adp_error_read(error, &answer.code, &answer.text);
-	t->fn(t->ctx, &answer);
+	w->fn(w->ctx, &answer);
 	adp_Error_Destroy(&(PJRT_Error_Destroy_Args){ .error = error });
-	prefetch_unref(t->from, 1);
-	free(t);
+	prefetch_unref(w->from, 1);
+	free(w);
 }
 
 bool adp_prefetch_take(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
 {
 	struct adp_prefetch *f = b->prefetch;
-	struct taker *t;
+	struct waiter *w;
 
 	if (b->habit)
 		atomic_store_explicit(&b->habit->credit[b->output], CREDIT, memory_order_relaxed);
-	t = f ? malloc(sizeof(*t)) : NULL;
-	if (!t)
+	w = f ? malloc(sizeof(*w)) : NULL;
+	if (!w)
 		return false;
-	*t = (struct taker){ f, fn, ctx };
+	*w = (struct waiter){ f, fn, ctx };
 	(void)atomic_fetch_add_explicit(&f->refs, 1, memory_order_relaxed);
-	if (adp_promise_then(f->promise, on_there, t))
+	if (adp_promise_then(f->promise, on_arrived, w))
 		return true;
 	prefetch_unref(f, 1);
-	free(t);
+	free(w);
 	return false;
 }
 
@@ -183,7 +183,7 @@ void adp_prefetch_drop(PJRT_Buffer *b)
 	adp_habit_unref(b->habit);
 	if (!f)
 		return;
-	/* One that was never sent is not answered: its reference is ours, too. */
+	/* A request that was never sent gets no answer: drop its reference, too. */
 	is_ours = f->request && adp_request_drop(b->client->conn, f->request);
 	prefetch_unref(f, is_ours ? 2 : 1);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dimensions that lie one in the other on both sides are joined, and what is dense on both sides is copied as one
- * element. The two innermost of what is left are a plane. If the reader would leap where the writer walks (a
- * transpose), the plane is copied in tiles, so that each cache line is read once.
+ * Dimensions that are nested alike on both sides are joined, and runs that are dense on both sides
+ * are copied as one element. The two innermost of the remaining dimensions are a plane. If reading
+ * would jump where writing is sequential (a transpose), the plane is copied in tiles, so that each
+ * cache line is read once.
  */
 #include "adaptor/buffer/strided.h"
 
@@ -32,7 +33,9 @@ static int by_place(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* All that matter, in the order in which they are written. False: there is nothing to copy. */
+/*
+ * All axes longer than 1, in the order in which they are written. False: there is nothing to copy.
+ */
 static bool list_axes(struct plan *p, const struct adp_strided *a)
 {
 	size_t i;
@@ -77,7 +80,7 @@ static void join_elements(struct plan *p)
 	}
 }
 
-/* The last axis is the one that is written in order; beside it goes the one that is read in order. */
+/* The last axis is written in order; the axis that is read in order goes next to it. */
 static void choose_plane(struct plan *p)
 {
 	struct axis *last, best;
@@ -106,7 +109,7 @@ static int64_t least(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* With a constant for element a store and a load; else a call. */
+/* With a constant element this is one load and one store; else a call. */
 static inline __attribute__((always_inline)) void copy_plane(const struct plan *p, const char *from,
 							     char *to, size_t element)
 {

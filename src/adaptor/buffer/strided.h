@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* strided - arrays from one order of bytes in memory to another: slices, flips, transposes. */
+/* strided - copies an array to another order of bytes in memory: slices, flips, transposes. */
 #ifndef SAL_ADAPTOR_BUFFER_STRIDED_H
 #define SAL_ADAPTOR_BUFFER_STRIDED_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Strides are in bytes, of each dimension; they may be negative, and 0 where it is read. rank <= SAL_RANK_MAX. */
+/*
+ * Strides are in bytes, of each dimension; they may be negative; those of `from` may be 0. rank <=
+ * SAL_RANK_MAX.
+ */
 struct adp_strided {
 	size_t rank, element;
 	const int64_t *dims;

@@ -43,7 +43,7 @@ static void copy_in(const struct host_array *a, uint64_t size, void *to)
 			 a->data, to);
 }
 
-/* The record; from is NULL for bytes that ride in it. */
+/* from is NULL if the bytes ride in the record. */
 static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct host_array *a,
 			       PJRT_Buffer_Type type, const struct adp_range *from)
 {
@@ -89,7 +89,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 	PJRT_Buffer *b;
 
 	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX || !is_shape(shape))
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: no such array: type %d, rank %zu",
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: not an array: type %d, rank %zu",
 				 (int)shape->type, shape->rank);
 	if (size > SAL_INLINE_MAX) {
 		if (adp_range_alloc(client->conn, size, &range, &err) < 0)
@@ -142,12 +142,12 @@ PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Arg
 		adp_promise_unref(copied);
 		return error;
 	}
-	adp_promise_keep(copied, 0, NULL); /* the bytes are ours now */
+	adp_promise_fulfil(copied, 0, NULL); /* the bytes are copied */
 	args->done_with_host_buffer = adp_event_create(copied, false);
 	return args->done_with_host_buffer ? NULL : adp_out_of_memory();
 }
 
-/* Host memory of somebody else's: a copy does, and the owner may have it back at once. */
+/* A view of the caller's host memory: we copy it, so the owner may have it back at once. */
 PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
 {
 	struct host_array a = {
@@ -179,13 +179,13 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args)
 {
 	static const char zero[16];
-	static const int64_t still[SAL_RANK_MAX];
+	static const int64_t zero_strides[SAL_RANK_MAX];
 	struct host_array a = {
 		.data = zero,
 		.element = sal_type_bytes(args->shape_element_type),
 		.rank = args->shape_num_dims,
 		.dims = args->shape_dims,
-		.strides = still,
+		.strides = zero_strides,
 	};
 	struct adp_shape shape = { args->shape_element_type, args->shape_num_dims, args->shape_dims,
 				   memory_or_default(args->client, args->memory), NULL };

@@ -2,8 +2,8 @@
 /*
  * upload - bytes to the device.
  *
- * The call copies the bytes once, into the arena: the caller may reuse its memory at once, and the vendor uses the
- * arena's bytes in place. Small arrays ride in the record.
+ * The call copies the bytes once, into the arena: the caller may reuse its memory at once, and the
+ * vendor uses the arena's bytes in place. Small arrays ride in the record.
  */
 #ifndef SAL_ADAPTOR_BUFFER_UPLOAD_H
 #define SAL_ADAPTOR_BUFFER_UPLOAD_H

@@ -45,8 +45,8 @@ PJRT_NamedValue *adp_named_values(struct sal_values values)
 }
 
 /*
- * Attributes of the plugin live as long as the process, and are asked for without a client: they are those
- * of the first daemon, copied.
+ * The attributes of the plugin live as long as the process, and JAX reads them without a client. So
+ * they are a copy of the first daemon's.
  */
 static struct {
 	pthread_mutex_t lock;

@@ -28,8 +28,8 @@ static void fill_client(PJRT_Client *client)
 		client->memory_list[i] = &client->memories[i];
 	}
 	/*
-	 * JAX names compiled programs in its cache on disk by this, among others. Ours are sealed, so they must not have
-	 * the names of those that are compiled in-process.
+	 * JAX uses the version in the names of its cache of compiled programs on disk. Our programs
+	 * are sealed, so they must not have the names of programs that are compiled in-process.
 	 */
 	if (asprintf(&client->version, "%.*s; salus", (int)client->facts->platform_version.size,
 		     client->facts->platform_version.at) < 0)
@@ -56,7 +56,7 @@ void adp_client_unref(PJRT_Client *client)
 	free(client);
 }
 
-/* What is left of it knows of no daemon any more. */
+/* Closes the connection; buffers and programs may still refer to the client. */
 static void leave(PJRT_Client *client)
 {
 	adp_conn_close(client->conn);

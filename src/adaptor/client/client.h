@@ -25,7 +25,9 @@
 struct adp_conn;
 
 struct PJRT_Client {
-	/* The host's, and those of buffers and programs: at exit the host may destroy these later. */
+	/*
+	 * The host's, and those of buffers and programs: at exit the host may destroy these later.
+	 */
 	_Atomic int refs;
 	struct adp_conn *conn; /* owned */
 	struct sal_device_facts *facts; /* owned; points into the connection's bytes */

@@ -73,18 +73,19 @@ PJRT_Error *adp_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args *args)
 	return NULL;
 }
 
-struct memory_now {
+struct memory_stats {
 	int64_t live_bytes, peak_bytes, limit_bytes;
 };
 
 /*
- * Nobody is asked, so that it can be had while the daemon is busy, holds us up or is dead. What is on its way
- * counts as in use; the peak is what the daemon has accounted for, or what is in use if that is more.
+ * This does not ask the daemon: it works while the daemon is busy or dead, and while the job is
+ * paused. A buffer that is being made counts as in use. The peak is the daemon's, or the bytes in
+ * use if they are more.
  */
-static struct memory_now look_at_memory(PJRT_Client *client)
+static struct memory_stats read_memory_stats(PJRT_Client *client)
 {
 	const struct sal_holding *told = adp_conn_holding(client->conn);
-	struct memory_now now = { .live_bytes = atomic_load(&client->live_bytes) };
+	struct memory_stats now = { .live_bytes = atomic_load(&client->live_bytes) };
 
 	if (!told) {
 		now.peak_bytes = atomic_load(&client->peak_bytes);
@@ -100,7 +101,7 @@ static struct memory_now look_at_memory(PJRT_Client *client)
 
 PJRT_Error *adp_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args)
 {
-	struct memory_now now = look_at_memory(args->device->client);
+	struct memory_stats now = read_memory_stats(args->device->client);
 	size_t size = args->struct_size;
 
 	if (size < offsetof(PJRT_Device_MemoryStats_Args, num_allocs))

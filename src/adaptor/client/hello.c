@@ -8,11 +8,14 @@
 
 #include "base/units.h"
 
-/* Thousandths of a decimal number, 0 if it is none; not by strtod, whose point may be a comma here. */
+/*
+ * Thousandths of a decimal number, 0 if it is not a number. strtod would follow the locale: its
+ * point may be a comma.
+ */
 static uint32_t read_weight(const char *text)
 {
 	uint64_t milli = 0;
-	int digits = -1; /* behind the point; -1: before it */
+	int digits = -1; /* after the point; -1: before it */
 
 	for (; *text && milli < UINT32_MAX; text++) {
 		if (*text == '.' && digits < 0) {
@@ -54,7 +57,6 @@ static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *
 			   "SALUS_KIND is \"%s\", expected training or inference", text);
 }
 
-/* What the environment says of the job; nonsense is an error, not a guess. */
 int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
 {
 	const char *name = getenv("SALUS_JOB_NAME");

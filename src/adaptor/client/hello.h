@@ -6,8 +6,10 @@
 #include "base/err.h"
 #include "wire/messages.h"
 
-/* Reads SALUS_JOB_NAME, SALUS_MEMORY, SALUS_WEIGHT, SALUS_PRIORITY, SALUS_TIME and SALUS_KIND. A value that makes no
- * sense is an error. */
+/*
+ * Reads SALUS_JOB_NAME, SALUS_MEMORY, SALUS_WEIGHT, SALUS_PRIORITY, SALUS_TIME and SALUS_KIND. A
+ * value that makes no sense is an error.
+ */
 int adp_hello_fill(struct sal_hello *hello, struct sal_err *err);
 
 #endif

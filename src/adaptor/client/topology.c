@@ -29,7 +29,7 @@ PJRT_Error *adp_TopologyDescription_GetDeviceDescriptions(
 	return NULL;
 }
 
-static void keep_topology(PJRT_SerializedTopology *serialized)
+static void free_nothing(PJRT_SerializedTopology *serialized)
 {
 	(void)serialized; /* the bytes are the connection's */
 }
@@ -44,7 +44,7 @@ PJRT_Error *adp_TopologyDescription_Serialize(PJRT_TopologyDescription_Serialize
 	args->serialized_bytes = bytes.at;
 	args->serialized_bytes_size = bytes.size;
 	args->serialized_topology = NULL;
-	args->serialized_topology_deleter = keep_topology;
+	args->serialized_topology_deleter = free_nothing;
 	return NULL;
 }
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * arena - the client's side of the shared memory for bulk data.
- *
- * The daemon makes the segments; which bytes are in use is the client's business. Ranges are kept in order of
- * their place, used and free ones alike, and neighbours that are free are joined. The lowest free range that
- * is large enough is taken, so that the same warm pages are used over and over. Many may be in use for long, few
- * are free: those are in a list of their own, and the used ones are found by their place in a table.
- *
- * Threads: any; one lock.
+ * A segment lists its ranges by offset, used and free ones; free neighbours are joined. An
+ * allocation takes the lowest free range that is large enough, so that the same warm pages are used
+ * again. Many ranges may be in use, few are free: the free ones have a list of their own, and a
+ * hash table finds the used ones by their place.
  */
 #include "adaptor/daemon/arena.h"
 
@@ -19,7 +15,7 @@
 
 #include "link/socket.h"
 
-/* What the vendor needs to use the bytes in place; pages for large ranges. */
+/* The vendor needs 64 to use the bytes in place; large ranges are whole pages. */
 #define SMALL_ALIGN 64
 #define LARGE_ALIGN 4096
 
@@ -31,9 +27,9 @@ struct range {
 	struct segment *segment;
 	uint64_t offset, size;
 	bool used;
-	TAILQ_ENTRY(range) link; /* in its segment's ranges, by offset */
-	TAILQ_ENTRY(range) free; /* in its segment's free ones, by offset, if not used */
-	LIST_ENTRY(range) same; /* in its bucket, if used */
+	TAILQ_ENTRY(range) ranges; /* in its segment's ranges, by offset */
+	TAILQ_ENTRY(range) free; /* in its segment's free list, by offset, if not used */
+	LIST_ENTRY(range) bucket; /* in its bucket, if used */
 };
 
 TAILQ_HEAD(range_list, range);
@@ -78,7 +74,7 @@ void adp_arena_destroy(struct adp_arena *arena)
 		struct range *range;
 
 		while ((range = TAILQ_FIRST(&segment->ranges))) {
-			TAILQ_REMOVE(&segment->ranges, range, link);
+			TAILQ_REMOVE(&segment->ranges, range, ranges);
 			free(range);
 		}
 		(void)munmap(segment->base, (size_t)segment->bytes);
@@ -107,14 +103,14 @@ int adp_arena_add(struct adp_arena *arena, int take_fd, uint64_t bytes, struct s
 		TAILQ_INIT(&segment->free);
 		all->segment = segment;
 		all->size = bytes;
-		TAILQ_INSERT_TAIL(&segment->ranges, all, link);
+		TAILQ_INSERT_TAIL(&segment->ranges, all, ranges);
 		TAILQ_INSERT_TAIL(&segment->free, all, free);
 	}
 	(void)pthread_mutex_unlock(&arena->lock);
 	return rc;
 }
 
-/* Take the first `size` bytes of a free range; what is left stays free, in its place. */
+/* Takes the first `size` bytes of a free range; the rest stays free. */
 static bool take(struct adp_arena *arena, struct range *range, uint64_t size)
 {
 	struct segment *segment = range->segment;
@@ -128,11 +124,11 @@ static bool take(struct adp_arena *arena, struct range *range, uint64_t size)
 		rest->offset = range->offset + size;
 		rest->size = range->size - size;
 		range->size = size;
-		TAILQ_INSERT_AFTER(&segment->ranges, range, rest, link);
+		TAILQ_INSERT_AFTER(&segment->ranges, range, rest, ranges);
 		TAILQ_INSERT_AFTER(&segment->free, range, rest, free);
 	}
 	TAILQ_REMOVE(&segment->free, range, free);
-	LIST_INSERT_HEAD(&arena->used[bucket_of(arena, segment, range->offset)], range, same);
+	LIST_INSERT_HEAD(&arena->used[bucket_of(arena, segment, range->offset)], range, bucket);
 	range->used = true;
 	return true;
 }
@@ -171,13 +167,13 @@ bool adp_arena_try(struct adp_arena *arena, uint64_t size, struct adp_range *out
 	return found;
 }
 
-/* Into the list of free ones, in its place. */
+/* Puts it into the free list, by offset. */
 static void give_back(struct range *range)
 {
 	struct range_list *list = &range->segment->free;
 	struct range *next;
 
-	LIST_REMOVE(range, same);
+	LIST_REMOVE(range, bucket);
 	range->used = false;
 	TAILQ_FOREACH(next, list, free)
 		if (next->offset > range->offset)
@@ -188,15 +184,15 @@ static void give_back(struct range *range)
 		TAILQ_INSERT_TAIL(list, range, free);
 }
 
-/* Join a free range with the one behind it, if that is free too. */
+/* Joins a free range with the next one, if that is free, too. */
 static void join(struct range *range)
 {
-	struct range *next = range ? TAILQ_NEXT(range, link) : NULL;
+	struct range *next = range ? TAILQ_NEXT(range, ranges) : NULL;
 
 	if (!next || range->used || next->used)
 		return;
 	range->size += next->size;
-	TAILQ_REMOVE(&range->segment->ranges, next, link);
+	TAILQ_REMOVE(&range->segment->ranges, next, ranges);
 	TAILQ_REMOVE(&range->segment->free, next, free);
 	free(next);
 }
@@ -206,7 +202,7 @@ static struct range *find_used(struct adp_arena *arena, const struct sal_place_i
 	const struct segment *segment = &arena->segments[place->segment];
 	struct range *range;
 
-	LIST_FOREACH(range, &arena->used[bucket_of(arena, segment, place->offset)], same)
+	LIST_FOREACH(range, &arena->used[bucket_of(arena, segment, place->offset)], bucket)
 		if (range->segment == segment && range->offset == place->offset)
 			return range;
 	return NULL;
@@ -221,7 +217,7 @@ void adp_arena_free(struct adp_arena *arena, const struct sal_place_in_arena *pl
 	if (range) {
 		give_back(range);
 		join(range);
-		join(TAILQ_PREV(range, range_list, link));
+		join(TAILQ_PREV(range, range_list, ranges));
 	}
 	(void)pthread_mutex_unlock(&arena->lock);
 }

@@ -15,7 +15,7 @@
 #include "adaptor/error.h"
 #include "link/socket.h"
 
-/* For the fork handler: the only state of the library. */
+/* All connections, for the fork handler. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_once_t once;
@@ -36,7 +36,7 @@ static void after_fork_in_child(void)
 {
 	struct adp_conn *conn;
 
-	LIST_FOREACH(conn, &guard.all, link) {
+	LIST_FOREACH(conn, &guard.all, all) {
 		atomic_store(&conn->dead, true);
 		conn->forked = true;
 		(void)close(conn->socket);
@@ -80,7 +80,7 @@ static void close_fd(int fd)
 		(void)close(fd);
 }
 
-/* The rings, the first segment and all else that the daemon gave. */
+/* Takes over the rings, the first segment, the doorbells and the facts. */
 static int take_parts(struct adp_conn *conn, struct adp_greeting *g, struct sal_err *err)
 {
 	const struct sal_welcome *w = &g->welcome;
@@ -138,7 +138,7 @@ static struct adp_conn *conn_create(void)
 	conn->record = aligned_alloc(64, SAL_RECORD_MAX);
 	(void)pthread_once(&guard.once, watch_forks);
 	(void)pthread_mutex_lock(&guard.lock);
-	LIST_INSERT_HEAD(&guard.all, conn, link);
+	LIST_INSERT_HEAD(&guard.all, conn, all);
 	(void)pthread_mutex_unlock(&guard.lock);
 	return conn;
 }
@@ -200,7 +200,7 @@ void adp_conn_unref(struct adp_conn *conn)
 	if (atomic_fetch_sub_explicit(&conn->refs, 1, memory_order_acq_rel) > 1)
 		return;
 	(void)pthread_mutex_lock(&guard.lock);
-	LIST_REMOVE(conn, link);
+	LIST_REMOVE(conn, all);
 	(void)pthread_mutex_unlock(&guard.lock);
 	if (!conn->forked) {
 		close_fd(conn->socket);

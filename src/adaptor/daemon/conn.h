@@ -2,8 +2,9 @@
 /*
  * conn - the connection to the daemon, from the greeting to the end.
  *
- * When the daemon is gone (its socket hangs up, or it writes nonsense) the connection is dead: every pending request is
- * answered with UNAVAILABLE, and so is every later one. Nothing waits for ever.
+ * When the daemon is gone (its socket hangs up, or it writes nonsense) the connection is dead:
+ * every pending request is answered with UNAVAILABLE, and so is every later one. Nothing waits for
+ * ever.
  *
  * A forked child has no reader thread: its copy of the connection is dead from the start.
  *
@@ -25,14 +26,20 @@ struct adp_conn;
 
 int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_conn **out_conn,
 		  struct sal_err *err);
-/* Every pending and later request fails with UNAVAILABLE; the reader thread ends. The caller keeps its reference. */
+/*
+ * Every pending and later request fails with UNAVAILABLE; the reader thread ends. The caller keeps
+ * its reference.
+ */
 void adp_conn_close(struct adp_conn *conn);
 struct adp_conn *adp_conn_ref(struct adp_conn *conn);
 void adp_conn_unref(struct adp_conn *conn);
 
 /* Packed device facts; valid while the connection is referenced. */
 struct sal_text adp_conn_facts(struct adp_conn *conn);
-/* Memory of the session as the daemon publishes it at any time; NULL: an older daemon, which does not. */
+/*
+ * Memory of the session as the daemon publishes it at any time; NULL: an older daemon, which does
+ * not.
+ */
 const struct sal_holding *adp_conn_holding(const struct adp_conn *conn);
 /* Most bytes the session may hold on the device, as of the greeting. */
 uint64_t adp_conn_memory(struct adp_conn *conn);

@@ -24,13 +24,13 @@ struct adp_conn {
 	int socket, daemon_bell, bell; /* owned */
 	void *ring_memory; /* owned mapping */
 	uint64_t ring_bytes;
-	const struct sal_holding *holding; /* borrowed: ring_memory; NULL: the daemon knows of none */
+	const struct sal_holding *holding; /* borrowed: ring_memory; NULL: an older daemon */
 	void *facts; /* owned */
 	size_t fact_size;
 	uint64_t memory_bytes;
 	pthread_t reader;
 	bool has_reader;
-	char reason[256]; /* why it is dead; written before `dead` is */
+	char reason[256]; /* why it is dead; written before `dead` */
 
 	pthread_mutex_t submit_lock;
 	struct sal_ring submit;
@@ -47,7 +47,7 @@ struct adp_conn {
 
 	pthread_mutex_t grow_lock;
 	struct adp_arena *arena; /* owned */
-	LIST_ENTRY(adp_conn) link; /* in all */
+	LIST_ENTRY(adp_conn) all; /* in the list of conn.c */
 };
 
 #endif

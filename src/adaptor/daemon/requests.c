@@ -22,7 +22,7 @@ void adp_requests_fini(struct adp_requests *r)
 	free(r->at);
 }
 
-/* Twice the room, all of the new free. */
+/* Doubles the table; the new slots are free. */
 static void grow(struct adp_requests *r)
 {
 	uint32_t room = r->room ? r->room * 2 : 256, i;
@@ -64,7 +64,7 @@ uint64_t adp_requests_add(struct adp_requests *r, adp_answer_fn *fn, void *ctx)
 	return number;
 }
 
-/* Take it out of the table; false if there is none such. */
+/* Takes a request out of the table; false if it is not there. */
 static bool take(struct adp_requests *r, uint64_t number, struct adp_request *out)
 {
 	uint32_t index = (uint32_t)number;
@@ -102,7 +102,10 @@ void adp_requests_answer(struct adp_requests *r, uint64_t number, const struct a
 		request.fn(request.ctx, answer);
 }
 
-/* The number of the request in slot i; 0 if there is none, *out_end if there is no such slot. */
+/*
+ * The number of the request in slot i, 0 if the slot is free; *out_end if i is behind the last
+ * slot.
+ */
 static uint64_t number_in(struct adp_requests *r, uint32_t i, bool *out_end)
 {
 	uint64_t number = 0;

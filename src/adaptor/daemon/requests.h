@@ -2,8 +2,8 @@
 /*
  * requests - requests that are not answered yet.
  *
- * The number of a request names its slot and which use of the slot it is. So a second answer, or an answer to a dropped
- * request, finds nobody.
+ * The number of a request names its slot and which use of the slot it is. So a second answer, or an
+ * answer to a dropped request, finds nobody.
  *
  * Threads: any. An answer function is called without the lock.
  */

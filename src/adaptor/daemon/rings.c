@@ -16,11 +16,11 @@
 #include "adaptor/daemon/conn_state.h"
 #include "link/socket.h"
 
-/* Polling pays while answers come within this. */
-#define POLL_MOST_NS UINT64_C(200000)
-#define POLL_LEAST_NS UINT64_C(20000)
+/* Polling pays if answers come within the maximum. */
+#define POLL_MAX_NS UINT64_C(200000)
+#define POLL_MIN_NS UINT64_C(20000)
 
-/* While answers are owed, the reader naps instead of making the daemon ring for each. */
+/* While answers are owed, the reader naps; so the daemon need not ring for each of them. */
 #define NAP_NS 50000
 
 uint64_t adp_now_ns(void)
@@ -38,7 +38,7 @@ static void nap(void)
 	(void)nanosleep(&t, NULL);
 }
 
-/* Hang up without giving the descriptor away: the reader wakes and everything ends. */
+/* The descriptor stays open: the reader sees the hang-up and ends the connection. */
 static void hang_up(int fd)
 {
 	(void)shutdown(fd, SHUT_RDWR);
@@ -63,7 +63,7 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
 {
 	struct sal_header *header = NULL;
 
-	if (adp_conn_is_dead(conn)) /* in a forked child the lock may be held by nobody */
+	if (adp_conn_is_dead(conn)) /* in a forked child the lock may be locked for ever */
 		return NULL;
 	(void)pthread_mutex_lock(&conn->submit_lock);
 	while (!adp_conn_is_dead(conn)) {
@@ -71,7 +71,7 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
 		if (header)
 			break;
 		sal_doorbell_ring(conn->daemon_bell);
-		nap(); /* the daemon is behind; it never waits for us */
+		nap(); /* the ring is full; the daemon never waits for a client */
 	}
 	if (!header) {
 		(void)pthread_mutex_unlock(&conn->submit_lock);
@@ -90,20 +90,20 @@ void adp_send(struct adp_conn *conn, bool urgent)
 	(void)pthread_mutex_unlock(&conn->submit_lock);
 }
 
-/* A sentence from the record, NUL or not. */
+/* A sentence from the record, which need not end in NUL. */
 static char *copy_text(const void *text, size_t size)
 {
 	return strndup(text, size);
 }
 
-/* What is no error we know is an unknown one. */
+/* A code that we do not know becomes SAL_UNKNOWN. */
 static int known_code(int32_t code)
 {
 	return code >= SAL_OK && code <= SAL_UNAUTHENTICATED ? code : SAL_UNKNOWN;
 }
 
-/* What the daemon says by itself: why the session ends, or something for the job's user to read. */
-static void take_word(struct adp_conn *conn, int code, const char *text)
+/* An unasked message of the daemon: why the session ends, or a line for the job's user. */
+static void take_notice(struct adp_conn *conn, int code, const char *text)
 {
 	if (code)
 		(void)snprintf(conn->reason, sizeof(conn->reason), "%s", text);
@@ -120,7 +120,7 @@ static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 
 	a.text = text ? text : "";
 	if (m->request == 0)
-		take_word(conn, m->code, a.text);
+		take_notice(conn, m->code, a.text);
 	else
 		adp_requests_answer(&conn->requests, m->request, &a);
 	free(text);
@@ -136,7 +136,7 @@ static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 	free(text);
 }
 
-/* One record; false if there is none, or the daemon wrote nonsense. */
+/* Takes one record; false if there is none, or the daemon wrote nonsense. */
 static bool take_one(struct adp_conn *conn)
 {
 	bool wake;
@@ -165,8 +165,9 @@ static bool take_one(struct adp_conn *conn)
 }
 
 /*
- * Take all there is; the take lock is ours. True if there was something. Callbacks of the host run in here:
- * they may ask about events, which must then not poll, for that would wait for the lock they run under.
+ * Takes all records; true if there was one. The caller holds the take lock. The host's callbacks
+ * run in here. They may ask about events; such a question must not poll, because it would wait for
+ * the take lock.
  */
 static bool take_all(struct adp_conn *conn)
 {
@@ -179,29 +180,28 @@ static bool take_all(struct adp_conn *conn)
 	return any;
 }
 
-/* How long somebody waited, whether by polling or asleep. */
 void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
 {
 	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
-	uint32_t now = (uint32_t)(ns > 4 * POLL_MOST_NS ? 4 * POLL_MOST_NS : ns);
+	uint32_t now = (uint32_t)(ns > 4 * POLL_MAX_NS ? 4 * POLL_MAX_NS : ns);
 
 	atomic_store_explicit(&conn->wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
 }
 
-/* How long to poll now: half as long again as waits have taken, or not at all. */
+/* How long to poll now: one and a half times as long as recent waits, or not at all. */
 static uint64_t poll_budget(struct adp_conn *conn)
 {
 	uint32_t wait = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
 	uint64_t budget = wait + wait / 2;
 
-	if (wait > POLL_MOST_NS)
+	if (wait > POLL_MAX_NS)
 		return 0;
-	if (budget < POLL_LEAST_NS)
-		return POLL_LEAST_NS;
-	return budget < POLL_MOST_NS ? budget : POLL_MOST_NS;
+	if (budget < POLL_MIN_NS)
+		return POLL_MIN_NS;
+	return budget < POLL_MAX_NS ? budget : POLL_MAX_NS;
 }
 
-/* Polling is over: the daemon rings again from now on. */
+/* The last poller makes the daemon ring again. */
 static void end_poll(struct adp_conn *conn)
 {
 	(void)pthread_mutex_lock(&conn->take_lock);
@@ -211,7 +211,7 @@ static void end_poll(struct adp_conn *conn)
 	(void)pthread_mutex_unlock(&conn->take_lock);
 }
 
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 {
 	uint64_t budget = poll_budget(conn);
 	uint64_t start, now;
@@ -232,9 +232,9 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
 		if (!any)
 			(void)sched_yield();
 		now = adp_now_ns();
-	} while (!atomic_load_explicit(kept, memory_order_acquire) && now - start < budget &&
+	} while (!atomic_load_explicit(fulfilled, memory_order_acquire) && now - start < budget &&
 		 !adp_conn_is_dead(conn));
-	if (atomic_load_explicit(kept, memory_order_acquire))
+	if (atomic_load_explicit(fulfilled, memory_order_acquire))
 		adp_conn_learn_wait(conn, now - start);
 	end_poll(conn);
 }
@@ -251,7 +251,7 @@ static void *read_completions(void *arg)
 {
 	struct adp_conn *conn = arg;
 
-	(void)prctl(PR_SET_TIMERSLACK, 1); /* of this thread alone: naps as short as they say */
+	(void)prctl(PR_SET_TIMERSLACK, 1); /* for this thread only: its naps end on time */
 	for (;;) {
 		struct pollfd ends[2] = {
 			{ .fd = conn->bell, .events = POLLIN },
@@ -282,13 +282,13 @@ static void *read_completions(void *arg)
 			break;
 	}
 	(void)pthread_mutex_lock(&conn->take_lock);
-	(void)take_all(conn); /* what it said last still counts */
+	(void)take_all(conn); /* the last records count, too */
 	(void)pthread_mutex_unlock(&conn->take_lock);
 	die(conn);
 	return NULL;
 }
 
-/* The reader takes no signals: they are the host's. */
+/* The reader blocks all signals: they are the host's. */
 int adp_reader_start(struct adp_conn *conn, struct sal_err *err)
 {
 	sigset_t all, before;

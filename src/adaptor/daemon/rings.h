@@ -2,9 +2,9 @@
 /*
  * rings - records to the daemon, completions back.
  *
- * A thread that sends takes the submit lock, writes a record and releases the lock. One thread at a time takes
- * completions: usually the reader thread, which sleeps on the doorbell; or a thread that is about to wait anyway and
- * polls for a moment first, which saves two thread switches.
+ * A thread that sends takes the submit lock, writes a record and releases the lock. One thread at a
+ * time takes completions: usually the reader thread, which sleeps on the doorbell; or a thread that
+ * is about to wait anyway and polls for a moment first, which saves two thread switches.
  *
  * Threads: any.
  */
@@ -22,24 +22,30 @@ struct adp_conn;
 
 /* The first of `count` new ids. */
 uint64_t adp_next_id(struct adp_conn *conn, uint32_t count);
-/* A number for a record's request. fn is called with the answer, or with UNAVAILABLE. 0: fn will not be called. */
+/*
+ * A number for a record's request. fn is called with the answer, or with UNAVAILABLE. 0: fn will
+ * not be called.
+ */
 uint64_t adp_request(struct adp_conn *conn, adp_answer_fn *fn, void *ctx);
-/* Withdraws a request whose record was not sent. False if it was answered meanwhile: the daemon died. */
+/*
+ * Withdraws a request whose record was not sent. False if it was answered meanwhile: the daemon
+ * died.
+ */
 bool adp_request_drop(struct adp_conn *conn, uint64_t request);
 
 /*
- * Room for a record in the submission ring; the ring is the caller's until adp_send. Waits for room. NULL if the daemon
- * is gone.
+ * Room for a record in the submission ring; the ring is the caller's until adp_send. Waits for
+ * room. NULL if the daemon is gone.
  */
 void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size);
 /* urgent: wake the daemon if it sleeps; else it reads the record when it next wakes. */
 void adp_send(struct adp_conn *conn, bool urgent);
 
 /*
- * Takes completions until *kept, for as long as recent waits made polling worthwhile. Saves two thread switches when the
- * answer is near; gives up quickly when it is not.
+ * Takes completions until *fulfilled, for as long as recent waits made polling worthwhile. Saves
+ * two thread switches when the answer is near; gives up quickly when it is not.
  */
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept);
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled);
 /* Somebody waited so long for an answer, polling or asleep. */
 void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns);
 uint64_t adp_now_ns(void);

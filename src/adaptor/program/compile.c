@@ -10,7 +10,7 @@
 #include "adaptor/program/program.h"
 #include "adaptor/program/question.h"
 
-/* Put bytes where the daemon can read them. */
+/* Copies bytes into the arena, where the daemon can read them. */
 static int put(struct adp_conn *conn, const char *bytes, size_t size, struct adp_range *out,
 	       struct sal_err *err)
 {

@@ -19,7 +19,7 @@ static void on_executed(void *ctx, const struct adp_answer *answer)
 {
 	struct adp_promise *promise = ctx;
 
-	adp_promise_keep(promise, answer->code, answer->text);
+	adp_promise_fulfil(promise, answer->code, answer->text);
 	adp_promise_unref(promise);
 }
 
@@ -46,7 +46,7 @@ static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
 	return NULL;
 }
 
-static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
+static bool is_retained(const PJRT_ExecuteOptions *options, uint32_t arg)
 {
 	size_t i;
 
@@ -56,7 +56,7 @@ static bool is_kept(const PJRT_ExecuteOptions *options, uint32_t arg)
 	return false;
 }
 
-/* What this call donates. */
+/* The arguments that this call donates. */
 struct donation {
 	size_t count;
 	uint32_t *args; /* ascending; `few`, or owned */
@@ -64,8 +64,9 @@ struct donation {
 };
 
 /*
- * All that the program could take over, less what the host keeps, and less what it looks at: numpy views and dlpack
- * capsules hold on to a buffer, and the vendor does not donate it then. Looked at once: it may change any moment.
+ * An argument is donated if the program can take over its memory, the host does not retain it, and
+ * nobody pins it. Numpy views and dlpack capsules pin a buffer, and the vendor does not donate a
+ * pinned one. Pins may change at any moment: they are read once.
  */
 static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execute_Args *args)
 {
@@ -81,7 +82,7 @@ static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execut
 	for (i = 0; i < facts->donated_count; i++) {
 		uint32_t arg = facts->donated[i];
 
-		if (arg < args->num_args && !is_kept(args->options, arg) &&
+		if (arg < args->num_args && !is_retained(args->options, arg) &&
 		    atomic_load(&args->argument_lists[0][arg]->pins) == 0)
 			d->args[d->count++] = arg;
 	}
@@ -95,8 +96,8 @@ static void donation_fini(struct donation *d)
 }
 
 /*
- * What is donated must be passed once only. Each call has a mark of its own: the donated arguments get it,
- * and no argument may meet it again.
+ * A donated buffer must be passed only once. Each call has its own mark: the donated arguments get
+ * it, and no other argument may have it.
  */
 static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
 				  const struct donation *d)
@@ -130,7 +131,7 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 	return NULL;
 }
 
-/* Arguments the program takes over are deleted from now on. The daemon forgets them by itself. */
+/* Donated arguments are deleted from now on. The daemon needs no record for that. */
 static void donate(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
 	size_t i;
@@ -144,7 +145,7 @@ static void drop_outputs(PJRT_Buffer **outputs, size_t count)
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		(void)adp_buffer_forget(outputs[i]); /* the daemon never heard of it */
+		(void)adp_buffer_forget(outputs[i]); /* the daemon does not know it */
 		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = outputs[i] });
 		outputs[i] = NULL;
 	}
@@ -172,9 +173,9 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	return true;
 }
 
-/* Of what could be donated, how many arguments are not; and which, if there is somewhere to say so. */
-static uint32_t list_kept(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d,
-			  uint32_t *out)
+/* How many arguments could be donated but are retained; out, if not NULL, gets which. */
+static uint32_t list_retained(const PJRT_LoadedExecutable_Execute_Args *args,
+			      const struct donation *d, uint32_t *out)
 {
 	const struct sal_program_facts *facts = args->executable->program->facts;
 	size_t i, next = 0;
@@ -197,13 +198,14 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 				bool more_follows)
 {
 	struct adp_program *p = args->executable->program;
-	uint32_t keep = list_kept(args, d, NULL);
+	uint32_t retained = list_retained(args, d, NULL);
 	size_t i, n = args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
 
 	m = adp_reserve(p->conn, SAL_MSG_EXECUTE,
-			sal_record_size(sizeof(*m), n * sizeof(*ids) + keep * sizeof(uint32_t)));
+			sal_record_size(sizeof(*m),
+					n * sizeof(*ids) + retained * sizeof(uint32_t)));
 	if (!m)
 		return adp_unavailable(p->conn);
 	m->request = request;
@@ -211,16 +213,16 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 	m->first_output = first;
 	m->output_count = (uint32_t)p->facts->output_count;
 	m->arg_count = (uint32_t)n;
-	m->keep_count = keep;
+	m->retained_count = retained;
 	ids = (uint64_t *)(m + 1);
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
-	(void)list_kept(args, d, (uint32_t *)(ids + n));
+	(void)list_retained(args, d, (uint32_t *)(ids + n));
 	adp_send(p->conn, !more_follows);
 	return NULL;
 }
 
-/* Which of its outputs are to be asked for; how many. */
+/* Prepares the outputs that will be prefetched; returns how many. */
 static size_t plan_prefetch(const struct adp_program *p, PJRT_Buffer **outputs)
 {
 	size_t i, planned = 0;
@@ -240,7 +242,7 @@ static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
 			adp_prefetch_send(outputs[i], --planned == 0);
 }
 
-/* The arguments are fine. */
+/* The arguments are checked. */
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
 	struct adp_program *p = args->executable->program;
@@ -263,7 +265,7 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 			: adp_no_request(p->conn);
 	if (error) {
 		if (!request || adp_request_drop(p->conn, request))
-			adp_promise_unref(promise); /* the request's */
+			adp_promise_unref(promise); /* the request's reference */
 		drop_outputs(args->output_lists[0], outputs);
 		adp_promise_unref(promise);
 		return error;
@@ -272,7 +274,7 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 	if (args->device_complete_events) {
 		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
 		if (!args->device_complete_events[0])
-			error = adp_out_of_memory(); /* it runs all the same */
+			error = adp_out_of_memory(); /* the program runs nevertheless */
 	}
 	donate(args, d);
 	adp_promise_unref(promise);
@@ -295,7 +297,7 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	return error;
 }
 
-/* A bag for data of custom calls; there is none yet that could use it. */
+/* Would hold data for custom calls, which Salus does not support yet. */
 struct PJRT_ExecuteContext {
 	char unused;
 };

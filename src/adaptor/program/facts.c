@@ -4,7 +4,7 @@
 #include "adaptor/error.h"
 #include "adaptor/program/program.h"
 
-static void keep_assignment(PJRT_DeviceAssignmentSerialized *serialized)
+static void free_nothing(PJRT_DeviceAssignmentSerialized *serialized)
 {
 	(void)serialized; /* the bytes are the program's */
 }
@@ -15,7 +15,7 @@ adp_LoadedExecutable_GetDeviceAssignment(PJRT_LoadedExecutable_GetDeviceAssignme
 	args->serialized_bytes = args->executable->program->facts->device_assignment.at;
 	args->serialized_bytes_size = args->executable->program->facts->device_assignment.size;
 	args->serialized_device_assignment = NULL;
-	args->serialized_device_assignment_deleter = keep_assignment;
+	args->serialized_device_assignment_deleter = free_nothing;
 	return NULL;
 }
 

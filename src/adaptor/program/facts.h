@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts - questions about a compiled program. The facts that came with it answer them; the daemon is not asked. */
+/*
+ * facts - questions about a compiled program. The facts that came with it answer them; the daemon
+ * is not asked.
+ */
 #ifndef SAL_ADAPTOR_PROGRAM_FACTS_H
 #define SAL_ADAPTOR_PROGRAM_FACTS_H
 

@@ -9,13 +9,15 @@
 #include "adaptor/program/program.h"
 #include "adaptor/program/question.h"
 
-/* An optimised program up to this size is fetched at once and kept: JAX asks for each several times. */
-#define OPTIMIZED_KEPT UINT64_C(65536)
+/*
+ * An optimised program up to this size is fetched once and cached: JAX asks for each several times.
+ */
+#define OPTIMIZED_MAX UINT64_C(65536)
 
-/* The optimised program. Does not change once it is known. */
+/* The optimised program. It does not change once it is known. */
 struct adp_optimized {
 	uint64_t size;
-	void *bytes; /* owned; NULL: too many to hold here */
+	void *bytes; /* owned; NULL: too many to cache */
 };
 
 void adp_optimized_free(struct adp_optimized *o)
@@ -30,7 +32,7 @@ PJRT_Error *adp_fetch_nonsense(void)
 	return adp_error(SAL_DATA_LOSS, "salus: salusd sent nonsense about a program");
 }
 
-/* Ask for something about a program: how large it is, and its bytes, to be freed, if there is room for them. */
+/* Fetches a part of a program: its size; and its bytes, to be freed, if they are at most `room`. */
 static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t room,
 			 uint64_t *out_size, void **out_bytes)
 {
@@ -65,7 +67,6 @@ static PJRT_Error *fetch(struct adp_program *p, enum sal_fetch what, uint64_t ro
 	return error;
 }
 
-/* The bytes of something that has this size. */
 PJRT_Error *adp_fetch_bytes(struct adp_program *p, enum sal_fetch what, uint64_t size,
 			    void **out_bytes)
 {
@@ -79,7 +80,7 @@ PJRT_Error *adp_fetch_bytes(struct adp_program *p, enum sal_fetch what, uint64_t
 	return adp_fetch_nonsense();
 }
 
-/* Asks the daemon once. */
+/* Asks the daemon the first time only. */
 static PJRT_Error *know_optimized(struct adp_program *p, const struct adp_optimized **out)
 {
 	struct adp_optimized *o = atomic_load(&p->optimized), *known = NULL;
@@ -91,7 +92,7 @@ static PJRT_Error *know_optimized(struct adp_program *p, const struct adp_optimi
 	o = calloc(1, sizeof(*o));
 	if (!o)
 		return adp_out_of_memory();
-	error = fetch(p, SAL_FETCH_OPTIMIZED, OPTIMIZED_KEPT, &o->size, &o->bytes);
+	error = fetch(p, SAL_FETCH_OPTIMIZED, OPTIMIZED_MAX, &o->size, &o->bytes);
 	if (error) {
 		adp_optimized_free(o);
 		return error;

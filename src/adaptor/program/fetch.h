@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fetch - the parts of a program that the daemon has: its facts, its optimised text, a sealed blob of it. */
+/*
+ * fetch - the parts of a program that the daemon has: its facts, its optimised text, a sealed blob
+ * of it.
+ */
 #ifndef SAL_ADAPTOR_PROGRAM_FETCH_H
 #define SAL_ADAPTOR_PROGRAM_FETCH_H
 

@@ -15,7 +15,7 @@
 #include "adaptor/program/fetch.h"
 #include "wire/facts.h"
 
-/* More than any program has. */
+/* Most bytes of facts; no program has so many. */
 #define FACTS_MAX (UINT64_C(64) << 20)
 
 static struct adp_program *program_ref(struct adp_program *p)
@@ -64,7 +64,7 @@ static void program_unref(struct adp_program *p)
 	free(p);
 }
 
-/* Shapes that everybody can reckon with from here on. */
+/* Refuses shapes that later arithmetic could not handle. */
 static PJRT_Error *check_outputs(const struct sal_program_facts *f)
 {
 	size_t i, k;
@@ -86,7 +86,7 @@ static PJRT_Error *check_outputs(const struct sal_program_facts *f)
 	return NULL;
 }
 
-/* Flat lists as PJRT hands them out. */
+/* Fills in the flat lists that PJRT gives out. */
 static bool fill_lists(struct adp_program *p)
 {
 	const struct sal_program_facts *f = p->facts;

@@ -2,8 +2,8 @@
 /*
  * program - PJRT_Executable and PJRT_LoadedExecutable: two views of one compiled program.
  *
- * Everything about a program arrives after its compilation and does not change. Owns: its facts, a reference to the
- * client. Threads: any.
+ * Everything about a program arrives after its compilation and does not change. Owns: its facts, a
+ * reference to the client. Threads: any.
  */
 #ifndef SAL_ADAPTOR_PROGRAM_PROGRAM_H
 #define SAL_ADAPTOR_PROGRAM_PROGRAM_H
@@ -51,7 +51,10 @@ struct PJRT_LoadedExecutable {
 	struct adp_program *program; /* owned reference */
 };
 
-/* Fetches the facts of program `id`, which the daemon has compiled or loaded, and makes the loaded executable. */
+/*
+ * Fetches the facts of program `id`, which the daemon has compiled or loaded, and makes the loaded
+ * executable.
+ */
 PJRT_Error *adp_program_create(PJRT_Client *client, uint64_t id, uint64_t fact_size,
 			       PJRT_LoadedExecutable **out);
 

@@ -11,9 +11,9 @@
 #include "adaptor/promise.h"
 
 struct adp_question {
-	struct adp_conn *conn; /* borrowed: of who asks */
+	struct adp_conn *conn; /* borrowed: the asker's */
 	struct adp_promise *promise; /* owned reference */
-	_Atomic int refs; /* who asks, and the request */
+	_Atomic int refs; /* the asker's and the request's */
 	uint64_t request;
 	int code;
 	char *text; /* owned */
@@ -36,7 +36,7 @@ static void on_answer(void *ctx, const struct adp_answer *answer)
 	q->code = answer->code;
 	q->value = answer->value;
 	q->text = answer->code ? strdup(answer->text) : NULL;
-	adp_promise_keep(q->promise, 0, NULL);
+	adp_promise_fulfil(q->promise, 0, NULL);
 	question_unref(q);
 }
 
@@ -85,7 +85,7 @@ uint64_t adp_question_request(const struct adp_question *q)
 	return q->request;
 }
 
-/* What a vendor's words mean for the user, if we know. */
+/* What an error of the vendor means for the user, if we know. */
 static const char *hint_for(const char *text)
 {
 	if (!text || !strstr(text, "No FFI handler registered"))

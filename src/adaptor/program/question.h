@@ -16,7 +16,10 @@
 struct adp_conn;
 struct adp_question;
 
-/* A record to fill in; the submission ring is the caller's until adp_question_ask. NULL: *out_error says why. */
+/*
+ * A record to fill in; the submission ring is the caller's until adp_question_ask. NULL: *out_error
+ * says why.
+ */
 void *adp_question_begin(struct adp_conn *conn, uint16_t type, uint32_t size,
 			 struct adp_question **out_question, PJRT_Error **out_error);
 /* The number for the record's request. */

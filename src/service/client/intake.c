@@ -128,7 +128,7 @@ static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m
 			return i;
 		x->args[x->arg_count++] = svc_buffer_ref(b);
 	}
-	for (i = 0; i < m->keep_count; i++)
+	for (i = 0; i < m->retained_count; i++)
 		x->retained[x->retained_count++] = retained[i];
 	return UINT32_MAX;
 }
@@ -152,7 +152,7 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->request = m->request;
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
-	x->retained = calloc((size_t)m->keep_count + 1, sizeof(*x->retained));
+	x->retained = calloc((size_t)m->retained_count + 1, sizeof(*x->retained));
 	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
 	x->is_retained = calloc((size_t)m->arg_count + 1, sizeof(*x->is_retained));
 	STAILQ_INIT(&x->waiters);

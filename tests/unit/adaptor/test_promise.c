@@ -33,7 +33,7 @@ struct adp_conn {
 	_Atomic int polls;
 	_Atomic int waits_learnt;
 	/* Fulfilled when somebody asks whether we are a forked child; NULL: none. */
-	_Atomic(struct adp_promise *) keep_between;
+	_Atomic(struct adp_promise *) fulfil_between;
 };
 
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)
@@ -50,10 +50,10 @@ void adp_conn_unref(struct adp_conn *conn)
 bool adp_conn_is_forked(const struct adp_conn *conn)
 {
 	struct adp_conn *own = (struct adp_conn *)conn;
-	struct adp_promise *p = atomic_exchange(&own->keep_between, NULL);
+	struct adp_promise *p = atomic_exchange(&own->fulfil_between, NULL);
 
 	if (p)
-		adp_promise_keep(p, 0, NULL);
+		adp_promise_fulfil(p, 0, NULL);
 	return conn->forked;
 }
 
@@ -69,9 +69,9 @@ void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
 	(void)atomic_fetch_add(&conn->waits_learnt, 1);
 }
 
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *kept)
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 {
-	(void)kept;
+	(void)fulfilled;
 	(void)atomic_fetch_add(&conn->polls, 1);
 }
 
@@ -178,7 +178,7 @@ static void all_who_wait_are_woken(bool share_the_event, int code)
 		assert_int_equal(pthread_create(&threads[i], NULL, wait_for_event, &waiters[i]), 0);
 	}
 	expect_all_asleep(&conn, waiters);
-	adp_promise_keep(p, code, "so");
+	adp_promise_fulfil(p, code, "so");
 	for (i = 0; i < WAITERS; i++)
 		assert_int_equal(pthread_join(threads[i], NULL), 0); /* or the alarm */
 	for (i = 0; i < WAITERS; i++) {
@@ -213,12 +213,12 @@ static void it_is_fulfilled_once(void **state)
 	struct call call = { .calls = &calls };
 
 	(void)state;
-	assert_false(adp_promise_is_kept(p));
+	assert_false(adp_promise_is_fulfilled(p));
 	assert_true(adp_promise_then(p, on_ready, &call));
-	adp_promise_keep(p, SAL_INTERNAL, "first");
-	adp_promise_keep(p, 0, NULL);
-	adp_promise_keep(p, SAL_ABORTED, "third");
-	assert_true(adp_promise_is_kept(p));
+	adp_promise_fulfil(p, SAL_INTERNAL, "first");
+	adp_promise_fulfil(p, 0, NULL);
+	adp_promise_fulfil(p, SAL_ABORTED, "third");
+	assert_true(adp_promise_is_fulfilled(p));
 	assert_int_equal(adp_promise_wait(p), SAL_INTERNAL);
 	assert_int_equal(calls.count, 1);
 	assert_int_equal(calls.codes[0], SAL_INTERNAL);
@@ -237,7 +237,7 @@ static void callbacks_run_in_their_order(void **state)
 	for (i = 0; i < 4; i++) {
 		all[i] = (struct call){ .calls = &calls, .mark = i };
 		if (i == 3) /* too late to wait: it runs at once */
-			adp_promise_keep(p, 0, NULL);
+			adp_promise_fulfil(p, 0, NULL);
 		assert_true(adp_promise_then(p, on_ready, &all[i]));
 	}
 	assert_int_equal(calls.count, 4);
@@ -255,7 +255,7 @@ static void a_callback_that_comes_in_between_runs(void **state)
 	struct call call = { .calls = &calls };
 
 	(void)state;
-	atomic_store(&conn.keep_between, p);
+	atomic_store(&conn.fulfil_between, p);
 	assert_true(adp_promise_then(p, on_ready, &call));
 	assert_int_equal(calls.count, 1);
 	adp_promise_unref(p);
@@ -272,7 +272,7 @@ static void a_callback_may_destroy_its_event(void **state)
 	(void)state;
 	assert_non_null(event);
 	call.destroys = event;
-	adp_promise_keep(p, 0, NULL);
+	adp_promise_fulfil(p, 0, NULL);
 	assert_null(adp_Event_OnReady(&(PJRT_Event_OnReady_Args){
 		.event = event, .callback = on_ready, .user_arg = &call }));
 	assert_int_equal(calls.count, 1);
@@ -298,7 +298,7 @@ static void bound_buffers_are_uncounted_if_it_fails(void **state)
 			adp_promise_bind(p, &buffers[i]);
 		}
 		adp_promise_unbind(p, &buffers[1]); /* it goes before */
-		adp_promise_keep(p, codes[round], NULL);
+		adp_promise_fulfil(p, codes[round], NULL);
 		for (i = 0; i < 3; i++)
 			assert_int_equal(atomic_load(&buffers[i].counted),
 					 i == 1 || codes[round] == 0);
@@ -320,7 +320,7 @@ static void an_open_event_has_no_error_yet(void **state)
 	assert_false(ready.is_ready);
 	assert_int_equal(code_of(adp_Event_Error(&(PJRT_Event_Error_Args){ .event = event })),
 			 SAL_FAILED_PRECONDITION);
-	adp_promise_keep(p, SAL_ABORTED, NULL);
+	adp_promise_fulfil(p, SAL_ABORTED, NULL);
 	assert_null(adp_Event_IsReady(&ready));
 	assert_true(ready.is_ready);
 	assert_int_equal(code_of(adp_Event_Error(&(PJRT_Event_Error_Args){ .event = event })),
@@ -338,9 +338,9 @@ static void waits_are_learnt_from(void **state)
 	(void)state;
 	adp_promise_poll(polled);
 	assert_int_equal(atomic_load(&conn.polls), 1);
-	adp_promise_keep(other, 0, NULL);
+	adp_promise_fulfil(other, 0, NULL);
 	assert_int_equal(atomic_load(&conn.waits_learnt), 0);
-	adp_promise_keep(polled, 0, NULL);
+	adp_promise_fulfil(polled, 0, NULL);
 	assert_int_equal(atomic_load(&conn.waits_learnt), 1);
 	adp_promise_poll(polled); /* nothing to poll for any more */
 	assert_int_equal(atomic_load(&conn.polls), 1);
@@ -351,16 +351,16 @@ static void waits_are_learnt_from(void **state)
 static void a_forked_child_waits_for_nothing(void **state)
 {
 	struct adp_conn conn = { .refs = 1, .forked = true };
-	struct adp_promise *open = promise_of(&conn), *kept = promise_of(&conn);
+	struct adp_promise *open = promise_of(&conn), *fulfilled = promise_of(&conn);
 
 	(void)state;
-	adp_promise_keep(kept, 0, NULL);
+	adp_promise_fulfil(fulfilled, 0, NULL);
 	assert_int_equal(adp_promise_wait(open), SAL_UNAVAILABLE);
 	assert_int_equal(code_of(adp_promise_error(open)), SAL_UNAVAILABLE);
-	assert_int_equal(adp_promise_wait(kept), 0);
-	assert_null(adp_promise_error(kept));
+	assert_int_equal(adp_promise_wait(fulfilled), 0);
+	assert_null(adp_promise_error(fulfilled));
 	adp_promise_unref(open);
-	adp_promise_unref(kept);
+	adp_promise_unref(fulfilled);
 	assert_int_equal(atomic_load(&conn.refs), 1);
 }
 

@@ -115,7 +115,7 @@ def download_record(request, ident, size, into=None):
 
 def execute_record(request, program, first, outputs, args=(), keep=(), **counts):
     body = struct.pack("<QQQIIII", request, program, first, outputs,
-                       counts.get("arg_count", len(args)), counts.get("keep_count", len(keep)), 0)
+                       counts.get("arg_count", len(args)), counts.get("retained_count", len(keep)), 0)
     return record(EXECUTE, body + struct.pack(f"<{len(args)}Q{len(keep)}I", *args, *keep),
                   size=counts.get("size"))
 

@@ -251,7 +251,7 @@ static void retained_arguments_stay(void **state)
 			 .first_output = 10,
 			 .output_count = 2,
 			 .arg_count = 2,
-			 .keep_count = 1 },
+			 .retained_count = 1 },
 		  .args = { 1, 2 },
 		  .keep = { 1 } };
 

@@ -430,7 +430,7 @@ lie(fine, "request-0")(execute(lambda s: dict(request=0)))
 for name, count in (("one-more", 3), ("one-less", 1), ("2^29", 1 << 29), ("2^32-1", U32)):
     lie(gone, f"arguments-said-{name}")(execute(lambda s: {}, arg_count=count))
 for name, count in (("one", 1), ("2^30", 1 << 30), ("2^32-1", U32)):
-    lie(gone, f"keep-said-{name}")(execute(lambda s: {}, keep_count=count))
+    lie(gone, f"keep-said-{name}")(execute(lambda s: {}, retained_count=count))
 
 
 @lie(gone, "outputs-wrap")

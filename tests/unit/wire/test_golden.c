@@ -261,7 +261,7 @@ static void execute(void **state)
 		       .first_output = ID3,
 		       .output_count = 5,
 		       .arg_count = 2,
-		       .keep_count = 1 },
+		       .retained_count = 1 },
 		.args = { ID2, ID1 },
 		.keep = { 1 },
 	};

@@ -221,7 +221,7 @@ static union any *execute(uint32_t args, uint32_t keep, uint32_t outputs, size_t
 	union any *m = blank(SAL_MSG_EXECUTE, sizeof(m->execute), tail);
 
 	m->execute.arg_count = args;
-	m->execute.keep_count = keep;
+	m->execute.retained_count = keep;
 	m->execute.output_count = outputs;
 	return m;
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * greeting - messages over the socket: hello, welcome, and a larger arena. Include wire/messages.h.
+ */
+#ifndef SAL_WIRE_GREETING_H
+#define SAL_WIRE_GREETING_H
+
+#include <stdint.h>
+
+#define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
+#define SAL_WIRE_MAJOR 1
+#define SAL_WIRE_MINOR 2
+/* The minor from which on the holding (link/holding.h) lies behind the rings. */
+#define SAL_MINOR_HOLDING 2
+/* The minor from which on a client understands news: a done of request 0 with code 0. */
+#define SAL_MINOR_NEWS 2
+
+#define SAL_NAME_BYTES 128
+#define SAL_REASON_BYTES 256
+
+/* Client to daemon, first. An admin client sends a line of JSON instead. */
+struct sal_hello {
+	uint64_t magic;
+	uint32_t major, minor;
+	uint32_t size; /* of this struct as the sender knows it */
+	uint32_t priority;
+	uint32_t weight_milli;
+	uint32_t kind; /* 0: training; 1: inference; others read as 0 */
+	uint64_t persist_bytes, ephem_bytes; /* declared; 0: not declared */
+	uint64_t total_ns; /* declared; 0: not declared */
+	char name[SAL_NAME_BYTES]; /* ends in NUL */
+};
+
+/*
+ * Daemon to client, with four descriptors: the rings' memory, the daemon's doorbell, the client's
+ * doorbell, the first arena segment. fact_bytes of device facts follow. code is 0, or the reason of
+ * the refusal; a refusal has no descriptors.
+ */
+struct sal_welcome {
+	uint64_t magic;
+	uint32_t major, minor;
+	uint32_t size;
+	int32_t code;
+	uint64_t session;
+	uint64_t ring_bytes; /* of each ring's data */
+	uint64_t segment_bytes;
+	uint64_t fact_bytes;
+	uint64_t memory_bytes; /* most the session may hold on the device */
+	char reason[SAL_REASON_BYTES];
+};
+
+/*
+ * Client to daemon, later: the arena is full. Answered by a segment with one descriptor, or a
+ * refusal.
+ */
+struct sal_grow {
+	uint64_t bytes;
+};
+
+struct sal_grown {
+	int32_t code;
+	uint32_t segment;
+	uint64_t bytes;
+};
+
+_Static_assert(sizeof(struct sal_hello) == 184, "hello");
+_Static_assert(sizeof(struct sal_welcome) == 320, "welcome");
+
+#endif
