@@ -2,6 +2,7 @@
 #include "adaptor/program/question.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,9 @@ struct adp_question {
 	uint64_t value;
 };
 
-static void question_unref(struct adp_question *q)
+static void question_unref(struct adp_question *q, int refs)
 {
-	if (atomic_fetch_sub(&q->refs, 1) > 1)
+	if (atomic_fetch_sub(&q->refs, refs) > refs)
 		return;
 	adp_promise_unref(q->promise);
 	free(q->text);
@@ -37,7 +38,7 @@ static void on_answer(void *ctx, const struct adp_answer *answer)
 	q->value = answer->value;
 	q->text = answer->code ? strdup(answer->text) : NULL;
 	adp_promise_fulfil(q->promise, 0, NULL);
-	question_unref(q);
+	question_unref(q, 1);
 }
 
 static struct adp_question *question_create(struct adp_conn *conn)
@@ -60,9 +61,9 @@ static struct adp_question *question_create(struct adp_conn *conn)
 /* Nothing was sent. */
 static void question_drop(struct adp_question *q)
 {
-	if (adp_request_drop(q->conn, q->request))
-		question_unref(q); /* the request's reference */
-	question_unref(q);
+	bool is_ours = adp_request_drop(q->conn, q->request); /* the request's reference, too */
+
+	question_unref(q, is_ours ? 2 : 1);
 }
 
 void *adp_question_begin(struct adp_conn *conn, uint16_t type, uint32_t size,
@@ -108,6 +109,6 @@ PJRT_Error *adp_question_ask(struct adp_question *q, uint64_t *out_value)
 	error = adp_error(q->code, "%s%s", q->text ? q->text : "", hint_for(q->text));
 	if (out_value)
 		*out_value = q->value;
-	question_unref(q);
+	question_unref(q, 1);
 	return error;
 }
