@@ -11,8 +11,6 @@
 #include "core/lane.h"
 #include "core/policy.h"
 
-#define SEED UINT64_C(20200302)
-
 struct lottery_state {
 	uint64_t chance; /* the generator */
 };
@@ -33,13 +31,10 @@ static struct sal_rank lottery_rank(const void *state, const struct sal_session 
 	return (struct sal_rank){ .minor = s->id };
 }
 
-static void lottery_tune(void *state, const struct sal_tuning *tuning)
+static void lottery_set(void *state, uint32_t param, uint64_t value)
 {
-	struct lottery_state *lottery = state;
-
-	(void)tuning;
-	if (!lottery->chance)
-		lottery->chance = SEED;
+	(void)param;
+	((struct lottery_state *)state)->chance = value;
 }
 
 /* Less than `bound`: the upper half of a linear congruential generator, scaled. */
@@ -83,6 +78,12 @@ static void lottery_start(void *state, struct sal_session *s)
 		slot_of(s->lane)->drawn = 0;
 }
 
+static const struct sal_param lottery_params[] = {
+	{ "seed", "where chance starts: another seed, another order", SAL_UNIT_COUNT, 20200302, 0,
+	  UINT32_MAX },
+	{ 0 },
+};
+
 const struct sal_policy sal_policy_lottery = {
 	.name = "lottery",
 	.idea = "each turn by lot, in proportion to weights",
@@ -90,8 +91,9 @@ const struct sal_policy sal_policy_lottery = {
 	.state_size = sizeof(struct lottery_state),
 	.lanes = 1,
 	.draws_lots = true,
+	.params = lottery_params,
 	.rank = lottery_rank,
-	.tune = lottery_tune,
+	.set = lottery_set,
 	.start = lottery_start,
 	.pick = lottery_pick,
 };

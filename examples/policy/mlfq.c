@@ -3,7 +3,7 @@
  * mlfq - an example of a policy that needs to be woken: a multi-level feedback queue with a boost.
  *
  * Everybody starts at the top level. Who has used up the quantum of its level goes one level down, where turns come
- * later but are twice as long. At the lowest level sessions take turns. After BOOST_NS of device time all are at the top
+ * later but are twice as long. At the lowest level sessions take turns. After `boost` of device time all are at the top
  * again, so that nobody waits for ever behind newcomers. The boost changes the rank of every session at once: the alarm
  * counts one more era and asks for all ranks to be read again; a slot of an older era counts as new.
  *
@@ -12,13 +12,16 @@
 #include "core/policy.h"
 
 #define LEVELS 4u
-#define QUANTUM_NS UINT64_C(100000000) /* of the top level */
-#define BOOST_NS UINT64_C(10000000000)
+
+enum {
+	PARAM_QUANTUM,
+	PARAM_BOOST
+};
 
 struct mlfq_state {
 	uint64_t era; /* boosts so far */
 	uint64_t next_turn;
-	bool is_set_up;
+	uint64_t quantum_ns, boost_ns;
 };
 
 struct mlfq_slot {
@@ -48,14 +51,14 @@ static struct sal_rank mlfq_rank(const void *state, const struct sal_session *s)
 	};
 }
 
-static void mlfq_tune(void *state, const struct sal_tuning *tuning)
+static void mlfq_set(void *state, uint32_t param, uint64_t value)
 {
 	struct mlfq_state *mlfq = state;
 
-	(void)tuning;
-	if (!mlfq->is_set_up)
-		sal_policy_wake_after(state, BOOST_NS);
-	mlfq->is_set_up = true;
+	if (param == PARAM_QUANTUM)
+		mlfq->quantum_ns = value;
+	else
+		sal_policy_wake_after(state, mlfq->boost_ns = value);
 }
 
 static void mlfq_join(void *state, struct sal_session *s)
@@ -73,7 +76,7 @@ static void mlfq_charge(void *state, struct sal_session *s, uint64_t used_ns)
 	if (slot->era != mlfq->era)
 		*slot = (struct mlfq_slot){ .era = mlfq->era, .turn = slot->turn };
 	slot->used_ns += used_ns;
-	if (slot->used_ns < QUANTUM_NS << slot->level)
+	if (slot->used_ns < mlfq->quantum_ns << slot->level)
 		return;
 	slot->used_ns = 0;
 	slot->turn = mlfq->next_turn++;
@@ -83,17 +86,31 @@ static void mlfq_charge(void *state, struct sal_session *s, uint64_t used_ns)
 
 static void mlfq_alarm(void *state)
 {
-	((struct mlfq_state *)state)->era++;
+	struct mlfq_state *mlfq = state;
+
+	mlfq->era++;
 	sal_policy_reread(state);
-	sal_policy_wake_after(state, BOOST_NS);
+	sal_policy_wake_after(state, mlfq->boost_ns);
 }
 
 /* Worth a swap for one of a higher level, if the copies are short against its quantum. */
 static bool mlfq_prefers(const void *state, const struct sal_session *in,
 			 const struct sal_session *out, uint64_t cost_ns)
 {
-	return level_of(state, in) < level_of(state, out) && cost_ns < QUANTUM_NS;
+	return level_of(state, in) < level_of(state, out) &&
+	       cost_ns < ((const struct mlfq_state *)state)->quantum_ns;
 }
+
+#define MS UINT64_C(1000000)
+#define HOUR (3600 * 1000 * MS)
+
+static const struct sal_param mlfq_params[] = {
+	[PARAM_QUANTUM] = { "quantum", "device time at the top level; twice as much at each below",
+			    SAL_UNIT_TIME, 100 * MS, MS, HOUR },
+	[PARAM_BOOST] = { "boost", "device time after which all are at the top again",
+			  SAL_UNIT_TIME, 10000 * MS, MS, 1000 * HOUR },
+	{ 0 },
+};
 
 const struct sal_policy sal_policy_mlfq = {
 	.name = "mlfq",
@@ -101,8 +118,9 @@ const struct sal_policy sal_policy_mlfq = {
 	.slot_size = sizeof(struct mlfq_slot),
 	.state_size = sizeof(struct mlfq_state),
 	.lanes = 1,
+	.params = mlfq_params,
 	.rank = mlfq_rank,
-	.tune = mlfq_tune,
+	.set = mlfq_set,
 	.join = mlfq_join,
 	.charge = mlfq_charge,
 	.alarm = mlfq_alarm,

@@ -104,10 +104,19 @@ void sal_engine_page_in_failed(struct sal_engine *e, uint64_t now_ns, struct sal
 
 void sal_engine_tick(struct sal_engine *e, uint64_t now_ns);
 
-/* Fails only for a policy whose slot or state is too large or that has no rank. */
+/* Fails only for a policy whose slot or state is too large, or that lacks an op that is required. */
 int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sal_policy *policy,
 			  struct sal_err *err);
 void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct sal_tuning *tuning);
+
+/*
+ * Change a parameter of the policy in force, counted from 0; one that it does not have is left alone. A policy
+ * that is chosen starts with its defaults.
+ */
+void sal_engine_set_param(struct sal_engine *e, uint64_t now_ns, uint32_t param, uint64_t value);
+
+/* Change a knob or a parameter, as sal_change_parse found it for the policy in force. */
+void sal_engine_change(struct sal_engine *e, uint64_t now_ns, const struct sal_change *change);
 
 /* A paused session gets no grants; what runs goes on to its end. */
 void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
@@ -115,6 +124,7 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 
 const struct sal_policy *sal_engine_policy(const struct sal_engine *e);
 const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e);
+uint64_t sal_engine_param(const struct sal_engine *e, uint32_t param);
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e);
 const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
 /* Most lanes it would open. */

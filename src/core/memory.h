@@ -12,7 +12,8 @@
 #ifndef SAL_CORE_MEMORY_H
 #define SAL_CORE_MEMORY_H
 
-#include "core/policy.h"
+#include "core/session.h"
+#include "core/tuning.h"
 
 struct sal_memory {
 	uint64_t capacity_bytes;

@@ -52,16 +52,3 @@ const struct sal_policy *sal_policy_numbered(uint64_t number)
 			return sal_policies[i];
 	return NULL;
 }
-
-void sal_tuning_default(struct sal_tuning *tuning)
-{
-	*tuning = (struct sal_tuning){
-		.page_bytes_per_s = UINT64_C(12000000000),
-		.page_margin = 10,
-		.anticipate_ns = 5000000,
-		.short_ns = 50000,
-		.idle_ns = 1000000000,
-		.pass_bound = 64,
-		.guess_ns = UINT64_C(600000000000),
-	};
-}

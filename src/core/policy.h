@@ -8,13 +8,13 @@
  * included: a policy that draws lots carries its own generator.
  *
  * Memory of a policy: `state` (one for the engine), each session's `slot` and each lane's `slot`. All are zeroed when
- * the policy is chosen; then come `tune`, `join` for every session, and `enter` for those in a lane. A lane's slot
+ * the policy is chosen; then come `tune`, `set` for every parameter, `join` for every session, and `enter` for those in a lane. A lane's slot
  * is also zeroed when the lane is opened. Fields of sessions and lanes that are not the policy's are read-only.
  *
  * When ranks are read. The engine reads a session's rank again after every event about that session: it was opened,
  * declared something, asked for memory, submitted, started or ended an iteration, was copied, moved, paused or resumed.
  * So a rank may depend on anything in the session, and on what an op changed when it was called for that session. After
- * `tune` the engine reads all ranks again. A policy that changes the rank of other sessions (a common
+ * `tune` and `set` the engine reads all ranks again. A policy that changes the rank of other sessions (a common
  * clock, a boost) must say so: sal_policy_reread().
  *
  * A policy that misbehaves (picks what is not ready, or prefers a over b and b over a) is replaced by fifo on the spot,
@@ -24,25 +24,7 @@
 #define SAL_CORE_POLICY_H
 
 #include "core/session.h"
-
-#define SAL_LANES_MAX 64
-
-/* Knobs. sal_tuning_default() fills in what suits most machines. */
-struct sal_tuning {
-	uint32_t lanes; /* most lanes at once; 0: as many as the policy wants */
-	uint32_t lane_cap; /* most the policy may want; 0: no bound */
-	uint64_t page_bytes_per_s; /* between device and host; 0: no paging */
-	uint32_t page_margin; /* a swap must buy this many times the time its copies take */
-	uint32_t pass_bound; /* times a waiting session may be passed over before it blocks */
-	uint64_t anticipate_ns; /* longest a turn is reserved for a session between two iterations */
-	uint64_t short_ns; /* iterations expected to be shorter pass without a decision */
-	uint64_t idle_ns; /* a session idle that long gives up its memory to one that waits */
-	uint64_t guess_ns; /* srtf: least a job of unknown length is taken to need */
-	uint64_t stuck_ns; /* others leave a lane whose iteration runs that long; 0: they wait for it */
-};
-
-/* What salusd uses: others go on within a second. The simulator's iterations all end. */
-#define SAL_STUCK_NS UINT64_C(500000000)
+#include "core/tuning.h"
 
 struct sal_policy {
 	const char *name;
@@ -64,12 +46,20 @@ struct sal_policy {
 	/* Chance decides: equal sessions do not go in order of age. */
 	bool draws_lots;
 
+	/* Parameters of its own, at most SAL_PARAMS_MAX, ended by one without a name; NULL: none. No name
+	 * is that of a knob. */
+	const struct sal_param *params;
+
 	/* Required. The order of sessions: the smaller rank runs first, ties go to the older. No side
 	 * effects. */
 	struct sal_rank (*rank)(const void *state, const struct sal_session *s);
 
 	/* Optional. The policy was chosen (state is zero), or the tuning changed. */
 	void (*tune)(void *state, const struct sal_tuning *tuning);
+
+	/* Required if there are params. The policy was chosen (a call for each, with its default), or a person
+	 * changed this one. All ranks are read again. */
+	void (*set)(void *state, uint32_t param, uint64_t value);
 
 	/* Optional. s was opened, or was there when the policy was chosen. */
 	void (*join)(void *state, struct sal_session *s);
@@ -150,8 +140,6 @@ const char *sal_policy_names(const char *between, char *text, size_t size);
 /* Its place in sal_policies, from 1; 0 if it is not in there. And back: NULL if there is none. */
 uint64_t sal_policy_number(const struct sal_policy *policy);
 const struct sal_policy *sal_policy_numbered(uint64_t number);
-
-void sal_tuning_default(struct sal_tuning *tuning);
 
 /* The ready sessions of a lane in rank order; NULL at the end. */
 struct sal_session *sal_lane_first(const struct sal_lane *lane);

@@ -20,6 +20,7 @@ static const char *const what_names[SAL_WHAT_END] = {
 	[SAL_RESUME] = "resume",
 	[SAL_PAGE_OUT_FAILED] = "page_out_failed",
 	[SAL_PAGE_IN_FAILED] = "page_in_failed",
+	[SAL_SET_PARAM] = "set_param",
 	[SAL_ADMIT] = "admit",
 	[SAL_GRANT] = "grant",
 	[SAL_PAGE_OUT] = "page_out",

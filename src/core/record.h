@@ -31,6 +31,7 @@ enum sal_what {
 	SAL_RESUME,
 	SAL_PAGE_OUT_FAILED, /* all its bytes are on the device, as before */
 	SAL_PAGE_IN_FAILED, /* all its bytes are in host memory, as before */
+	SAL_SET_PARAM, /* iteration: which of the policy's parameters; value: the new one */
 	/* decisions */
 	SAL_ADMIT, /* the session holds persist_bytes, its lane offers ephem_bytes */
 	SAL_GRANT, /* the iteration runs now, in the lane */

@@ -69,6 +69,37 @@ static int set_policy(struct svc_setup *setup, const char *value)
 			   sal_policy_names(", ", names, sizeof(names)));
 }
 
+/* Kept as text: the policy that knows it may be named later. */
+static int add_tune(struct svc_setup *setup, const char *value)
+{
+	struct svc_options *o = &setup->options;
+
+	if (o->tune_count == SVC_TUNES_MAX || strlen(value) >= SVC_TUNE_BYTES)
+		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
+				   o->tune_count == SVC_TUNES_MAX ? "given more than %d times"
+								  : "longer than %d bytes",
+				   o->tune_count == SVC_TUNES_MAX ? SVC_TUNES_MAX
+								  : SVC_TUNE_BYTES - 1);
+	(void)snprintf(setup->tunes[o->tune_count], SVC_TUNE_BYTES, "%s", value);
+	o->tunes[o->tune_count] = setup->tunes[o->tune_count];
+	o->tune_count++;
+	return SAL_OK;
+}
+
+static int check_tunes(struct svc_setup *setup)
+{
+	const struct svc_options *o = &setup->options;
+	struct sal_change change;
+	uint32_t i;
+	int rc = SAL_OK;
+
+	for (i = 0; rc >= 0 && i < o->tune_count; i++)
+		rc = sal_change_parse(o->policy, o->tunes[i], &change, &setup->err);
+	return rc < 0 ? sal_err_set(&setup->err, SAL_INVALID_ARGUMENT, "--tune: %s",
+				    setup->err.text)
+		      : SAL_OK;
+}
+
 static int set_no_profiles(struct svc_setup *setup, const char *value)
 {
 	setup->options.no_profiles = strcmp(value, "yes") == 0;
@@ -123,6 +154,8 @@ static const struct setting settings[] = {
 	{ "plugin", "PATH", "the vendor's PJRT plugin (default: XLA:CPU), or `fake`", TEXT,
 	  AT(plugin_path), NULL },
 	{ "policy", "NAME", "who goes first (default fair); see below", CUSTOM, 0, set_policy },
+	{ "tune", "NAME=VALUE", "a knob, or a parameter of the policy; `salus policy` lists them",
+	  CUSTOM, 0, add_tune },
 	{ "memory", "SIZE", "of the device (default: 80 % of what the machine or cgroup allows)",
 	  BYTES, AT(memory_bytes), NULL },
 	{ "lanes", "N", "most lanes at once (default: as many as the policy wants)", CUSTOM, 0,
@@ -344,6 +377,8 @@ static int complete(struct svc_setup *setup)
 		rc = sal_path_program("salus-compile", setup->helper_path,
 				      sizeof(setup->helper_path), &setup->err);
 	o->helper_path = setup->helper_path;
+	if (rc >= 0)
+		rc = check_tunes(setup);
 	if (!o->plugin_path)
 		o->plugin_path = getenv("SALUS_PLUGIN") ? getenv("SALUS_PLUGIN") : SAL_PJRT_PLUGIN;
 	return rc;

@@ -28,6 +28,9 @@ enum svc_exit {
 	SVC_EXIT_CONFIG = 78
 };
 
+/* How often --tune may be given. */
+#define SVC_TUNES_MAX 16
+
 struct svc_options {
 	const char *socket_path;
 	const char *plugin_path; /* or "fake" */
@@ -41,15 +44,19 @@ struct svc_options {
 	bool no_profiles; /* jobs are not remembered */
 	struct svc_limits limits;
 	const struct sal_policy *policy;
+	const char *tunes[SVC_TUNES_MAX]; /* `name=value` each, known to the policy */
+	uint32_t tune_count;
 };
 
 #define SVC_SETTINGS_MAX 32
+#define SVC_TUNE_BYTES 64
 
 /* What was asked for, and room for the text behind it. */
 struct svc_setup {
 	struct svc_options options;
 	char socket_path[SAL_PATH_BYTES], helper_path[SAL_PATH_BYTES], cache_dir[SAL_PATH_BYTES];
 	char *texts[SVC_SETTINGS_MAX]; /* owned; values from the configuration file */
+	char tunes[SVC_TUNES_MAX][SVC_TUNE_BYTES];
 	struct sal_err err;
 };
 

@@ -74,6 +74,26 @@ static void on_second(uv_timer_t *timer)
 	}
 }
 
+/* Knobs of --tune are part of the first tuning; parameters are the policy's, once there is one. */
+static int tune(struct svc_server *server, struct sal_tuning *tuning, struct sal_err *err)
+{
+	const struct svc_options *o = &server->options;
+	uint32_t i;
+
+	for (i = 0; i < o->tune_count; i++) {
+		struct sal_change change;
+		int rc = sal_change_parse(o->policy, o->tunes[i], &change, err);
+
+		if (rc < 0)
+			return rc;
+		if (tuning && change.is_knob)
+			sal_knob_set(tuning, change.index, change.value);
+		else if (!tuning && !change.is_knob)
+			sal_engine_change(server->engine, svc_now_ns(), &change);
+	}
+	return SAL_OK;
+}
+
 static int open_engine(struct svc_server *server, struct sal_err *err)
 {
 	struct sal_engine_config cfg = {
@@ -94,11 +114,12 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		server->grain_bytes = GRAIN_BYTES_MAX;
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
-	server->tuning = cfg.tuning;
-	rc = svc_trace_open(&server->trace, &cfg, server->options.trace_records, err);
-	if (rc < 0)
-		return rc;
-	return sal_engine_create(&cfg, &server->engine, err);
+	rc = tune(server, &cfg.tuning, err);
+	if (rc >= 0)
+		rc = svc_trace_open(&server->trace, &cfg, server->options.trace_records, err);
+	if (rc >= 0)
+		rc = sal_engine_create(&cfg, &server->engine, err);
+	return rc < 0 ? rc : tune(server, NULL, err);
 }
 
 /* `fake`, or `fake:` and the faults of the fake device. */

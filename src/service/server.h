@@ -60,7 +60,6 @@ struct svc_server {
 	/* under the lock */
 	struct sal_engine *engine; /* owned */
 	struct svc_trace trace;
-	struct sal_tuning tuning; /* the engine's */
 	struct svc_session_list sessions; /* owned; also those that are closing */
 	struct svc_idmap by_id; /* of the same */
 	struct svc_session_list posted; /* with errands that nobody carries */

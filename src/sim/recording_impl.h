@@ -16,7 +16,7 @@
 #include "sim/recording.h"
 #include "sim/sim.h"
 
-#define SIM_RECORDING_VERSION 2
+#define SIM_RECORDING_VERSION 3 /* 2 knows nothing of set_param */
 #define SIM_RECORDING_OLDEST 1 /* knows nothing of copies that failed, nor of stuck lanes */
 
 /* A number in a struct, by the name it has in JSON. */

@@ -202,6 +202,12 @@ static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
 	case SAL_SET_TUNING:
 		sal_engine_set_tuning(p->engine, r->now_ns, &entry->tuning);
 		return true;
+	case SAL_SET_PARAM:
+		sal_engine_set_param(p->engine, r->now_ns,
+				     r->iteration < SAL_PARAMS_MAX ? (uint32_t)r->iteration
+								   : SAL_PARAMS_MAX,
+				     r->value);
+		return true;
 	case SAL_SET_POLICY:
 		policy = sal_policy_numbered(r->value);
 		return policy && sal_engine_set_policy(p->engine, r->now_ns, policy, NULL) >= 0;

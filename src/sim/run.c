@@ -539,6 +539,24 @@ static int by_submission(const void *a, const void *b, void *jobs)
 	return ia < ib ? -1 : ia > ib;
 }
 
+/* Knobs and parameters, before the first event. */
+static int tune(struct sim *sim, const struct sal_policy *policy, struct sal_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < sim->options->tune_count; i++) {
+		struct sal_change change;
+		int rc = sal_change_parse(policy, sim->options->tunes[i], &change, err);
+
+		if (rc == -SAL_NOT_FOUND)
+			continue;
+		if (rc < 0)
+			return rc;
+		sal_engine_change(sim->engine, 0, &change);
+	}
+	return SAL_OK;
+}
+
 static int set_up(struct sim *sim, const struct sal_policy *policy, struct sal_err *err)
 {
 	size_t n = sim->trace->count;
@@ -614,6 +632,8 @@ int sim_run(const struct sim_trace *trace, const struct sal_policy *policy,
 
 	memset(out_result, 0, sizeof(*out_result));
 	rc = set_up(&sim, policy, err);
+	if (rc >= 0)
+		rc = tune(&sim, policy, err);
 	while (rc >= 0 && !over) {
 		rc = step(&sim, &over, err);
 		if (rc >= 0)

@@ -24,6 +24,9 @@
 struct sim_options {
 	uint64_t capacity_bytes;
 	struct sal_tuning tuning;
+	const char *const *
+		tunes; /* borrowed: `name=value` each; those the policy does not know are skipped */
+	size_t tune_count;
 	uint64_t switch_ns; /* device time lost when a lane goes from one job to another */
 	bool keep_spans; /* fill spans and samples of the result */
 	bool keep_records; /* fill records and samples of the result */

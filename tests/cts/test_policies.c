@@ -199,6 +199,46 @@ static void test_all_can_be_found_by_name(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
+/* Parameters have names of their own, sentences, and defaults within their ranges. */
+static void check_params(const struct sal_policy *policy)
+{
+	for (uint32_t i = 0; policy->params && policy->params[i].name; i++) {
+		const struct sal_param *param = &policy->params[i];
+
+		assert_true(i < SAL_PARAMS_MAX);
+		assert_true(strlen(param->name) < SAL_PARAM_NAME_BYTES);
+		assert_true(strlen(param->about) > 10);
+		assert_in_range(param->standard, param->min, param->max);
+		for (uint32_t k = 0; k < i; k++)
+			assert_string_not_equal(param->name, policy->params[k].name);
+		for (uint32_t k = 0; sal_knobs[k].name; k++)
+			assert_string_not_equal(param->name, sal_knobs[k].name);
+	}
+}
+
+/* At either end of its range, a parameter breaks nothing. */
+static void test_parameters(void **state)
+{
+	(void)state;
+	for (size_t p = 0; sal_policies[p]; p++) {
+		const struct sal_param *params = sal_policies[p]->params;
+
+		check_params(sal_policies[p]);
+		for (uint32_t i = 0; params && params[i].name; i++) {
+			for (int end = 0; end < 2; end++) {
+				start_random(sal_policies[p], 7);
+				drv_run_until(&d, 50 * MS);
+				sal_engine_set_param(d.engine, d.now_ns, i,
+						     end ? params[i].max : params[i].min);
+				drv_run(&d, STEPS);
+				assert_int_equal(drv_said(&d, SAL_EJECT, NULL), 0);
+				drv_stop(&d);
+			}
+		}
+	}
+	drv_start(&d, 1, NULL, NULL);
+}
+
 /* --- what each promises ---------------------------------------------------------------------------------- */
 
 static void test_fifo_owner_keeps_the_lane(void **state)
@@ -851,6 +891,7 @@ int main(void)
 		T(test_ties_go_to_the_older),
 		T(test_switching_between_any_two),
 		T(test_all_can_be_found_by_name),
+		T(test_parameters),
 		T(test_fifo_owner_keeps_the_lane),
 		T(test_srtf_order_and_preemption),
 		T(test_pack_opens_as_many_lanes_as_fit),

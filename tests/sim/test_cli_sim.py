@@ -56,10 +56,26 @@ def files(directory):
 def test_help_and_errors_name_every_policy():
     listed = salus("--policies").stdout.splitlines()
     assert len(POLICIES) >= 8 and all(len(line.split()) > 3 for line in listed)
-    assert salus("--help").stdout.endswith("\n".join(["Policies:", *listed, ""]))
+    assert "\n".join(["Policies:", *listed, ""]) in salus("--help").stdout
     refusal = salus("--trace", "t.csv", "--memory", "1GiB", "--policy", "lifo")
     assert refusal.returncode == 64
     assert f'no policy "lifo"; there are {", ".join(POLICIES)}\n' in refusal.stderr
+
+
+def test_tuning_changes_the_schedule(tmp_path):
+    """Only one of the two fits. If copies need not pay, they swap more often."""
+    trace = GOOD.replace("2,100,200", "60,900,100").replace("1,100,200", "60,900,100")
+    plain, tuned = (report(tmp_path, trace, "--json", "--page-bandwidth", "1GB/s", *more, policy="fair")[0]
+                    for more in ((), ("--tune", "page_margin=1")))
+    assert tuned["page_outs"] > 2 * plain["page_outs"] > 0
+
+
+@pytest.mark.parametrize("tune, says", [
+    ("page_margin", "expected NAME=VALUE"), ("boost=1s", "what can be: page_margin"),
+    ("guess=x", "guess: "), ("page_margin=1000001", "expected 0 to 1000000")])
+def test_bad_tuning_is_refused(tmp_path, tune, says):
+    run = simulate(tmp_path, GOOD, "--tune", tune, policy="fair,srtf")
+    assert run.returncode == 64 and says in run.stderr
 
 
 # --- report ------------------------------------------------------------------------------------------

@@ -92,6 +92,9 @@ static void steer(struct stage *stage, const struct sal_policy *policy)
 
 	start(stage, policy);
 	add_jobs(stage);
+	drv_run_until(&stage->d, 50 * MS);
+	for (uint32_t i = 0; policy->params && policy->params[i].name; i++)
+		sal_engine_set_param(stage->d.engine, stage->d.now_ns, i, policy->params[i].min);
 	drv_run_until(&stage->d, 100 * MS);
 	drv_set_policy(&stage->d, &sal_policy_fair);
 	drv_run_until(&stage->d, 200 * MS);

@@ -19,7 +19,8 @@
 #include "sim/sim.h"
 #include "sim/svg.h"
 
-#define POLICIES_MAX 16
+#define POLICIES_MAX 32
+#define TUNES_MAX 16
 
 struct request {
 	const char *trace_path;
@@ -28,6 +29,7 @@ struct request {
 	const char *chrome_path;
 	const struct sal_policy *policies[POLICIES_MAX];
 	size_t policy_count;
+	const char *tunes[TUNES_MAX];
 	struct sim_options options;
 	bool with_jobs, json, static_partition, list_policies;
 };
@@ -48,6 +50,7 @@ enum {
 	OPT_STATIC,
 	OPT_CHECK,
 	OPT_POLICIES,
+	OPT_TUNE,
 };
 
 static const struct option long_options[] = {
@@ -66,6 +69,7 @@ static const struct option long_options[] = {
 	{ "static", no_argument, NULL, OPT_STATIC },
 	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "policies", no_argument, NULL, OPT_POLICIES },
+	{ "tune", required_argument, NULL, OPT_TUNE },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -125,6 +129,33 @@ static int parse_quantity(struct request *q, int option, const char *text)
 	return rc < 0 ? cli_usage_error(&cli_cmd_sim, "%s: %s", name, err.text) : CLI_OK;
 }
 
+static int add_tune(struct request *q, const char *pair)
+{
+	if (q->options.tune_count == TUNES_MAX)
+		return cli_usage_error(&cli_cmd_sim, "more than %d times --tune", TUNES_MAX);
+	q->tunes[q->options.tune_count++] = pair;
+	q->options.tunes = q->tunes;
+	return CLI_OK;
+}
+
+/* Each must make sense under one of the policies at least. */
+static int check_tunes(const struct request *q)
+{
+	struct sal_err err = { 0 };
+	size_t i, k;
+
+	for (i = 0; i < q->options.tune_count; i++) {
+		struct sal_change change;
+		int rc = -SAL_NOT_FOUND;
+
+		for (k = 0; rc == -SAL_NOT_FOUND && k < q->policy_count; k++)
+			rc = sal_change_parse(q->policies[k], q->tunes[i], &change, &err);
+		if (rc < 0 && q->policy_count > 0)
+			return cli_usage_error(&cli_cmd_sim, "--tune: %s", err.text);
+	}
+	return CLI_OK;
+}
+
 static int parse_option(struct request *q, int option, char **argv)
 {
 	switch (option) {
@@ -162,6 +193,8 @@ static int parse_option(struct request *q, int option, char **argv)
 	case OPT_STATIC:
 		q->static_partition = true;
 		return CLI_OK;
+	case OPT_TUNE:
+		return add_tune(q, optarg);
 	case OPT_POLICIES:
 		q->list_policies = true;
 		return CLI_OK;
@@ -202,7 +235,7 @@ static int parse(struct request *q, int argc, char **argv)
 		return cli_usage_error(&cli_cmd_sim, "--policy NAME[,NAME...] is missing");
 	if (q->static_partition && (q->svg_path || q->chrome_path) && q->policy_count == 0)
 		return cli_usage_error(&cli_cmd_sim, "--static has no picture and no trace");
-	return CLI_OK;
+	return check_tunes(q);
 }
 
 /* Results to be written. */
@@ -288,6 +321,33 @@ static void print_policies(void)
 		(void)printf("  %-22s %s\n", (*p)->name, (*p)->idea);
 }
 
+static void print_params(const struct sal_param *list)
+{
+	char value[SAL_UNITS_TEXT], words[64];
+
+	for (; list && list->name; list++) {
+		(void)snprintf(words, sizeof(words), "%s=%s", list->name,
+			       sal_param_format(list, list->standard, value, sizeof(value)));
+		(void)printf("  %-22s %s\n", words, list->about);
+	}
+}
+
+/* The policies, and what can be tuned, with the defaults. */
+static void print_more_help(void)
+{
+	const struct sal_policy *const *p;
+
+	print_policies();
+	(void)printf("\nTo tune, under every policy:\n");
+	print_params(sal_knobs);
+	for (p = sal_policies; *p; p++) {
+		if (!(*p)->params)
+			continue;
+		(void)printf("\nTo tune, under %s:\n", (*p)->name);
+		print_params((*p)->params);
+	}
+}
+
 static int run_sim(int argc, char **argv)
 {
 	struct request q;
@@ -330,6 +390,7 @@ const struct cli_command cli_cmd_sim = {
 		"  --page-bandwidth RATE  between device and host (default 12GB/s)\n"
 		"  --no-paging            sessions stay on the device until they end\n"
 		"  --switch TIME          device time lost when a lane changes jobs (default 0)\n"
+		"  --tune NAME=VALUE      a knob, or a parameter of a policy; see below\n"
 		"  --static               also: a fixed slice per job, on as many devices as it takes\n"
 		"  --jobs                 a row for each job too\n"
 		"  --json                 one JSON object instead of tables\n"
@@ -339,6 +400,6 @@ const struct cli_command cli_cmd_sim = {
 		"  --policies             list the policies, one a line, and end\n"
 		"\n"
 		"Policies:\n",
-	.more_help = print_policies,
+	.more_help = print_more_help,
 	.run = run_sim,
 };

@@ -380,6 +380,7 @@ static void reset_policy(struct sal_engine *e, const struct sal_policy *policy)
 	e->alarm_ns = UINT64_MAX;
 	if (policy->tune)
 		policy->tune(e->state, &e->tuning);
+	sal_set_param_defaults(e);
 	TAILQ_FOREACH(s, &e->sessions, session_link) {
 		memset(s->slot, 0, sizeof(s->slot));
 		if (policy->join)
@@ -412,9 +413,9 @@ void sal_eject_policy(struct sal_engine *e, enum sal_reason reason)
 int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sal_policy *policy,
 			  struct sal_err *err)
 {
-	if (!policy->rank)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "policy %s has no rank",
-				   policy->name);
+	if (!policy->rank || (policy->params && !policy->set))
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "policy %s has no %s", policy->name,
+				   policy->rank ? "set" : "rank");
 	if (policy->slot_size > SAL_SLOT_BYTES || policy->state_size > SAL_STATE_BYTES ||
 	    policy->lane_slot_size > SAL_LANE_SLOT_BYTES)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
@@ -427,29 +428,6 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 	reset_policy(e, policy);
 	sal_settle(e);
 	return SAL_OK;
-}
-
-void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct sal_tuning *tuning)
-{
-	struct sal_session *s;
-	uint32_t i;
-
-	e->tuning = *tuning;
-	sal_begin(e, now_ns, SAL_SET_TUNING, NULL, NULL, 0);
-	if (e->claimant && tuning->page_bytes_per_s == 0)
-		sal_drop_claim(e);
-	if (e->policy->tune)
-		e->policy->tune(e->state, tuning);
-	for (i = 0; i < SAL_LANES_MAX; i++)
-		sal_watch_lane(e, &e->lanes[i]);
-	TAILQ_FOREACH(s, &e->sessions, session_link)
-		sal_refile(e, s);
-	e->dirty_mask |= e->memory.open_mask;
-	e->memory_changed = true;
-	e->lanes_over = true;
-	e->lanes_freed = true;
-	e->search_ns = 0;
-	sal_settle(e);
 }
 
 void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session *s)
@@ -481,11 +459,6 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 const struct sal_policy *sal_engine_policy(const struct sal_engine *e)
 {
 	return e->policy;
-}
-
-const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e)
-{
-	return &e->tuning;
 }
 
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e)

@@ -10,6 +10,7 @@
  *     run.c      who may run, whose turn it is
  *     home.c     which lane a session lives in
  *     reread.c   what a policy asks of the engine
+ *     tune.c     knobs and parameters
  *     stuck.c    lanes whose iteration does not end
  *     order.c    the trees
  *     check.c    the invariants, verified from scratch
@@ -34,6 +35,7 @@ struct sal_engine {
 	uint64_t alarm_ns; /* the policy is called when device_ns gets there; UINT64_MAX: not */
 	bool reread; /* the policy asked for all ranks to be read again */
 	struct sal_tuning tuning;
+	uint64_t params[SAL_PARAMS_MAX]; /* of the policy */
 	sal_emit_fn *emit;
 	void *emit_ctx; /* borrowed: the caller's */
 	bool emit_events;
@@ -72,6 +74,9 @@ void sal_give_back(struct sal_engine *e, struct sal_session *s);
 /* reread.c: what a policy asked for */
 void sal_reread_ranks(struct sal_engine *e);
 void sal_count_device_time(struct sal_engine *e, uint64_t used_ns);
+
+/* tune.c */
+void sal_set_param_defaults(struct sal_engine *e);
 
 /* settle.c */
 void sal_settle(struct sal_engine *e);

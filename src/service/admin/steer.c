@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log/log.h"
+#include "base/units.h"
 #include "core/engine.h"
 #include "service/client/session.h"
 #include "service/memory/memory.h"
@@ -19,6 +20,7 @@
 
 #define WEIGHT_MAX 1e6
 #define SECONDS_MAX 9e9
+#define TUNES_MAX 16 /* in one question */
 
 static void note(struct svc_question *q, const char *what, const struct svc_session *s)
 {
@@ -47,51 +49,149 @@ static json_t *refuse_policy(struct svc_question *q, const char *name)
 	return NULL;
 }
 
-/* Under server->lock. */
-static json_t *set_policy(struct svc_question *q, const struct sal_policy *policy,
-			  const json_t *lanes)
+static void add_param(json_t *list, const char *policy, const struct sal_param *param,
+		      uint64_t value)
 {
-	struct svc_server *server = q->server;
+	char now[SAL_UNITS_TEXT], standard[SAL_UNITS_TEXT];
+	char min[SAL_UNITS_TEXT], max[SAL_UNITS_TEXT];
 
-	if (policy && sal_engine_set_policy(server->engine, svc_now_ns(), policy, &q->err) < 0)
-		return NULL;
-	if (lanes) {
-		server->tuning.lanes = (uint32_t)json_integer_value(lanes);
-		sal_engine_set_tuning(server->engine, svc_now_ns(), &server->tuning);
+	(void)json_array_append_new(
+		list,
+		json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s?}", "name", param->name, "about",
+			  param->about, "value", sal_param_format(param, value, now, sizeof(now)),
+			  "default",
+			  sal_param_format(param, param->standard, standard, sizeof(standard)),
+			  "min", sal_param_format(param, param->min, min, sizeof(min)), "max",
+			  sal_param_format(param, param->max, max, sizeof(max)), "policy", policy));
+}
+
+/* What can be tuned now: parameters of the policy, then knobs. Under server->lock. */
+static json_t *list_params(const struct sal_engine *engine)
+{
+	const struct sal_policy *policy = sal_engine_policy(engine);
+	json_t *list = json_array();
+	uint32_t i;
+
+	for (i = 0; policy->params && policy->params[i].name; i++)
+		add_param(list, policy->name, &policy->params[i], sal_engine_param(engine, i));
+	for (i = 0; sal_knobs[i].name; i++)
+		add_param(list, NULL, &sal_knobs[i], sal_knob_get(sal_engine_tuning(engine), i));
+	return list;
+}
+
+/* What a question wants to change; NULL and 0: nothing. */
+struct wish {
+	const struct sal_policy *policy;
+	const json_t *lanes;
+	struct sal_change changes[TUNES_MAX];
+	size_t change_count;
+};
+
+/* "tune" is an array of `name=value`, for the policy that will be in force. */
+static int read_tune(struct svc_question *q, const struct sal_policy *policy, struct wish *wish)
+{
+	const json_t *tune = json_object_get(q->object, "tune");
+	size_t i;
+
+	if (!tune)
+		return SAL_OK;
+	if (!json_is_array(tune) || json_array_size(tune) > TUNES_MAX)
+		return sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				   "\"tune\" is an array of at most %d texts", TUNES_MAX);
+	for (i = 0; i < json_array_size(tune); i++) {
+		const char *pair = json_string_value(json_array_get(tune, i));
+
+		if (sal_change_parse(policy, pair ? pair : "", &wish->changes[i], &q->err) < 0)
+			return sal_err_set(&q->err, SAL_INVALID_ARGUMENT, "%s", q->err.text);
 	}
-	return json_pack("{s:b, s:s, s:i, s:i, s:o}", "ok", 1, "policy",
-			 sal_engine_policy(server->engine)->name, "lanes",
-			 (int)server->tuning.lanes, "lane_limit",
-			 (int)sal_engine_lane_limit(server->engine), "policies", list_policies());
+	wish->change_count = i;
+	return SAL_OK;
+}
+
+/* Under server->lock. All of it, or nothing if something of it cannot be. */
+static int grant_wish(struct svc_question *q, struct wish *wish)
+{
+	struct sal_engine *engine = q->server->engine;
+	struct sal_tuning tuning;
+	size_t i;
+	int rc = read_tune(q, wish->policy ? wish->policy : sal_engine_policy(engine), wish);
+
+	if (rc >= 0 && wish->policy)
+		rc = sal_engine_set_policy(engine, svc_now_ns(), wish->policy, &q->err);
+	if (rc < 0)
+		return rc;
+	if (wish->lanes) {
+		tuning = *sal_engine_tuning(engine);
+		tuning.lanes = (uint32_t)json_integer_value(wish->lanes);
+		sal_engine_set_tuning(engine, svc_now_ns(), &tuning);
+	}
+	for (i = 0; i < wish->change_count; i++)
+		sal_engine_change(engine, svc_now_ns(), &wish->changes[i]);
+	return SAL_OK;
+}
+
+/* Under server->lock. */
+static json_t *describe_policy(const struct sal_engine *engine)
+{
+	return json_pack("{s:b, s:s, s:i, s:i, s:o, s:o}", "ok", 1, "policy",
+			 sal_engine_policy(engine)->name, "lanes",
+			 (int)sal_engine_tuning(engine)->lanes, "lane_limit",
+			 (int)sal_engine_lane_limit(engine), "policies", list_policies(), "tuning",
+			 list_params(engine));
+}
+
+static void note_policy(struct svc_question *q)
+{
+	const json_t *tune = json_object_get(q->object, "tune");
+	struct sal_words words = { 0 };
+	size_t i;
+
+	for (i = 0; i < json_array_size(tune); i++)
+		sal_words_add(&words, " %s", json_string_value(json_array_get(tune, i)));
+	sal_log_info("admin", "policy=%s lanes=%u%s by pid=%d uid=%u",
+		     sal_engine_policy(q->server->engine)->name,
+		     sal_engine_tuning(q->server->engine)->lanes, words.at, (int)q->pid,
+		     (unsigned)q->uid);
+}
+
+/* Answers under the lock; *out_changed tells whether there is something to decide. */
+static json_t *change_policy(struct svc_question *q, struct wish *wish, bool *out_changed)
+{
+	json_t *reply = NULL;
+
+	svc_lock(q->server);
+	if (grant_wish(q, wish) >= 0)
+		reply = describe_policy(q->server->engine);
+	*out_changed = reply && (wish->policy || wish->lanes || wish->change_count > 0);
+	if (*out_changed)
+		note_policy(q);
+	svc_unlock(q->server);
+	return reply;
 }
 
 json_t *svc_answer_policy(struct svc_question *q)
 {
-	struct svc_server *server = q->server;
 	const json_t *named = json_object_get(q->object, "name");
-	const json_t *lanes = json_object_get(q->object, "lanes");
 	const char *name = json_string_value(named);
-	const struct sal_policy *policy = name ? sal_policy_find(name) : NULL;
+	struct wish wish = {
+		.policy = name ? sal_policy_find(name) : NULL,
+		.lanes = json_object_get(q->object, "lanes"),
+	};
 	json_t *reply;
+	bool changed;
 
-	if (named && !policy)
+	if (named && !wish.policy)
 		return refuse_policy(q, name ? name : "?");
-	if (lanes && (!json_is_integer(lanes) || json_integer_value(lanes) < 0 ||
-		      json_integer_value(lanes) > SAL_LANES_MAX)) {
+	if (wish.lanes && (!json_is_integer(wish.lanes) || json_integer_value(wish.lanes) < 0 ||
+			   json_integer_value(wish.lanes) > SAL_LANES_MAX)) {
 		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
 				  "\"lanes\" is a number up to %d; 0: as many as the policy wants",
 				  SAL_LANES_MAX);
 		return NULL;
 	}
-	svc_lock(server);
-	reply = set_policy(q, policy, lanes);
-	if (policy || lanes)
-		sal_log_info("admin", "policy=%s lanes=%u by pid=%d uid=%u",
-			     sal_engine_policy(server->engine)->name, server->tuning.lanes,
-			     (int)q->pid, (unsigned)q->uid);
-	svc_unlock(server);
-	if (policy || lanes)
-		svc_worker_wake(server);
+	reply = change_policy(q, &wish, &changed);
+	if (changed)
+		svc_worker_wake(q->server);
 	return reply;
 }
 

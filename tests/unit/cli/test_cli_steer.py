@@ -106,15 +106,41 @@ def test_names_that_a_terminal_would_obey(stage):
 
 def test_policy_lists_and_chooses(stage):
     listed = stage.salus("policy").splitlines()
-    assert [line[2:].split()[0] for line in listed[:-2]] == policies()
+    end = listed.index("")
+    assert [line[2:].split()[0] for line in listed[:end]] == policies()
     assert [line[2:].split()[0] for line in listed if line.startswith("*")] == ["fair"]
-    assert listed[-1] == "fair, at most 1 lane"
+    assert listed[end + 1] == "fair, at most 1 lane"
+    assert any(line.startswith("  guess=10min ") for line in listed[end + 2:])
     assert stage.salus("policy", "srtf") == "srtf, at most 1 lane\n"
     assert stage.json("ping")["policy"] == stage.json("policy")["policy"] == "srtf"
     stage.wait(lambda: re.search(r"policy=srtf .*by pid=", stage.daemon.log), "the log")
     refusal = stage.salus("policy", "lifo", status=1)
     assert ", ".join(policies()) in refusal
     assert stage.json("policy")["policy"] == "srtf"
+
+
+def test_policy_is_tuned_live(stage):
+    assert stage.salus("policy", "srtf", "guess=90s", "page_margin=2").startswith(
+        "srtf, at most 1 lane\n  page_margin=2 ")
+    assert stage.salus("policy", "guess=2min").splitlines()[1].startswith("  guess=2min ")
+    tuning = {knob["name"]: knob for knob in stage.json("policy")["tuning"]}
+    assert (tuning["guess"]["value"], tuning["guess"]["default"]) == ("2min", "10min")
+    assert tuning["page_margin"]["value"] == "2" and tuning["short"]["value"] == "50us"
+    stage.wait(lambda: "policy=srtf lanes=1 guess=2min by pid=" in stage.daemon.log, "the log")
+    # All or nothing: the policy stays, too.
+    assert "guess is 2000h, expected 0ns to 1000h" in stage.salus("policy", "fair", "guess=2000h", status=1)
+    assert 'tuned under srtf; what can be: ' in stage.salus("policy", "boost=1s", status=1)
+    assert "expected NAME=VALUE" in stage.salus("policy", "srtf", "fair", status=64)
+    assert stage.json("policy")["policy"] == "srtf"
+
+
+def test_a_daemon_starts_tuned(tmp_path):
+    made = Stage(tmp_path, "--tune", "guess=3h", "--policy", "srtf", "--tune", "short=0")
+    try:
+        tuning = {knob["name"]: knob["value"] for knob in made.json("policy")["tuning"]}
+        assert (tuning["guess"], tuning["short"], tuning["idle"]) == ("3h", "0ns", "1s")
+    finally:
+        made.close()
 
 
 def test_a_new_policy_rules_at_once(stage):

@@ -119,7 +119,6 @@ struct bed *bed_open(const struct sal_policy *policy, uint32_t lanes)
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = lanes;
 	cfg.tuning.page_bytes_per_s = 0;
-	b->server.tuning = cfg.tuning;
 	b->server.ops = &ops;
 	svc_limits_default(&b->server.options.limits, 8 * GIB);
 	svc_ledger_init(&b->server.ledger, &b->server.options.limits);

@@ -197,6 +197,32 @@ static void test_policy(void **state)
 	bed_close(b);
 }
 
+static void test_tune(void **state)
+{
+	static const char *const bad[] = {
+		"{'op': 'policy', 'name': 'fair', 'tune': 'guess=1s'}",
+		"{'op': 'policy', 'name': 'fair', 'tune': [3]}",
+		"{'op': 'policy', 'name': 'fair', 'tune': ['guess=1s', 'gues=1s']}",
+		"{'op': 'policy', 'name': 'fair', 'tune': ['guess=1s', 'short=1h']}",
+	};
+	struct bed *b = bed_open(&sal_policy_srtf, 1);
+	const struct sal_tuning *tuning = sal_engine_tuning(b->server.engine);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_string_equal(bed_text(bed_ask(b, bad[i]), "code"), "INVALID_ARGUMENT");
+		assert_ptr_equal(sal_engine_policy(b->server.engine), &sal_policy_srtf);
+		assert_int_equal(tuning->guess_ns, UINT64_C(600000000000));
+	}
+	assert_int_equal(bed_wakes, 0);
+	(void)bed_ask(b, "{'op': 'policy', 'tune': ['guess=1s', 'short=0'], 'lanes': 2}");
+	assert_int_equal(bed_wakes, 1);
+	assert_int_equal(tuning->guess_ns, 1000000000);
+	assert_int_equal(tuning->short_ns, 0);
+	assert_int_equal(tuning->lanes, 2);
+	bed_close(b);
+}
+
 static void test_set(void **state)
 {
 	static const char *const wrong[] = {
@@ -309,6 +335,7 @@ int main(void)
 		cmocka_unit_test_setup(test_states, before_each),
 		cmocka_unit_test_setup(test_ps, before_each),
 		cmocka_unit_test_setup(test_policy, before_each),
+		cmocka_unit_test_setup(test_tune, before_each),
 		cmocka_unit_test_setup(test_set, before_each),
 		cmocka_unit_test_setup(test_set_shows, before_each),
 		cmocka_unit_test_setup(test_pause_resume_kill, before_each),
