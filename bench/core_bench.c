@@ -244,13 +244,13 @@ static int print_churn(void)
 static int print_simulator(void)
 {
 	struct sim_job jobs[300];
-	struct sim_trace trace = { .jobs = jobs, .count = 300 };
+	struct sim_workload workload = { .jobs = jobs, .count = 300 };
 	struct sim_options options = { .capacity_bytes = 16384 * MIB };
 	const struct sal_policy *const *p;
 	size_t i;
 
 	sal_tuning_default(&options.tuning);
-	for (i = 0; i < trace.count; i++)
+	for (i = 0; i < workload.count; i++)
 		jobs[i] = (struct sim_job){
 			.name = "job",
 			.submit_ns = i * 1000000000u,
@@ -267,7 +267,7 @@ static int print_simulator(void)
 		struct sim_result result;
 		uint64_t t0 = clock_ns();
 
-		if (sim_run(&trace, *p, &options, &result, NULL) < 0)
+		if (sim_run(&workload, *p, &options, &result, NULL) < 0)
 			return -1;
 		(void)printf("%-10s %8.2f million\n", (*p)->name,
 			     (double)result.iterations * 1e3 / (double)(clock_ns() - t0));

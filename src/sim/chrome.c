@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/chrome.h"
 
-#include "sim/marks.h"
-#include "sim/tracks.h"
+#include "recording/marks.h"
+#include "recording/tracks.h"
 
 static uint64_t lanes_used(const struct sim_result *r)
 {
@@ -17,26 +17,26 @@ static uint64_t lanes_used(const struct sim_result *r)
 
 static int put_result(FILE *out, unsigned pid, const struct sim_result *r, struct sal_err *err)
 {
-	struct sim_events events = { .out = out, .pid = pid };
-	struct sim_tracks tracks;
+	struct rec_events events = { .out = out, .pid = pid };
+	struct rec_tracks tracks;
 	size_t i;
-	int rc = sim_tracks_init(&tracks, &events, r->job_count, err);
+	int rc = rec_tracks_init(&tracks, &events, r->job_count, err);
 
 	if (rc < 0)
 		return rc;
-	sim_tracks_name(&tracks, r->policy, lanes_used(r));
+	rec_tracks_name(&tracks, r->policy, lanes_used(r));
 	for (i = 0; i < r->job_count; i++)
-		sim_tracks_add_job(&tracks, i + 1, r->jobs[r->arrivals[i]].job->name);
+		rec_tracks_add_job(&tracks, i + 1, r->jobs[r->arrivals[i]].job->name);
 	for (i = 0; i < r->sample_count; i++) {
-		const struct sim_sample *s = &r->samples[i];
+		const struct rec_sample *s = &r->samples[i];
 
-		sim_mark_memory(&events, s->now_ns, r->capacity_bytes,
+		rec_mark_memory(&events, s->now_ns, r->capacity_bytes,
 				&(struct sal_trace_memory){ s->persist_bytes, s->lane_sum_bytes });
 	}
 	for (i = 0; i < r->record_count; i++)
-		sim_tracks_put(&tracks, &r->records[i], NULL);
-	sim_tracks_end(&tracks);
-	sim_tracks_fini(&tracks);
+		rec_tracks_put(&tracks, &r->records[i], NULL);
+	rec_tracks_end(&tracks);
+	rec_tracks_fini(&tracks);
 	return SAL_OK;
 }
 

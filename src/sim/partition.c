@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct partition {
-	const struct sim_trace *trace;
+	const struct sim_workload *workload;
 	uint64_t capacity_bytes;
 	uint32_t *device; /* owned; of each job, UINT32_MAX: fits nowhere */
 	uint64_t *free_bytes; /* owned; of each device */
@@ -48,7 +48,7 @@ static uint32_t first_fit(struct partition *p, uint64_t bytes)
 
 static int partition_init(struct partition *p, struct sal_err *err)
 {
-	size_t n = p->trace->count, i;
+	size_t n = p->workload->count, i;
 	size_t *order = calloc(n, sizeof(*order));
 
 	p->device = calloc(n, sizeof(*p->device));
@@ -59,9 +59,9 @@ static int partition_init(struct partition *p, struct sal_err *err)
 	}
 	for (i = 0; i < n; i++)
 		order[i] = i;
-	qsort_r(order, n, sizeof(*order), by_peak, p->trace->jobs);
+	qsort_r(order, n, sizeof(*order), by_peak, p->workload->jobs);
 	for (i = 0; i < n; i++)
-		p->device[order[i]] = first_fit(p, peak_bytes(&p->trace->jobs[order[i]]));
+		p->device[order[i]] = first_fit(p, peak_bytes(&p->workload->jobs[order[i]]));
 	free(order);
 	return SAL_OK;
 }
@@ -84,7 +84,7 @@ static void merge(struct sim_result *all, const struct sim_result *one)
 static int run_device(const struct partition *p, uint32_t device, const struct sim_options *options,
 		      struct sim_result *all, struct sal_err *err)
 {
-	struct sim_trace part = { .jobs = calloc(p->trace->count, sizeof(*part.jobs)) };
+	struct sim_workload part = { .jobs = calloc(p->workload->count, sizeof(*part.jobs)) };
 	struct sim_result one;
 	size_t i, k = 0;
 	int rc;
@@ -92,21 +92,21 @@ static int run_device(const struct partition *p, uint32_t device, const struct s
 	SAL_ASSERT(all->jobs);
 	if (!part.jobs)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	for (i = 0; i < p->trace->count; i++)
+	for (i = 0; i < p->workload->count; i++)
 		if (p->device[i] == device)
-			part.jobs[part.count++] = p->trace->jobs[i];
+			part.jobs[part.count++] = p->workload->jobs[i];
 	rc = sim_run(&part, &sal_policy_pack, options, &one, err);
 	if (rc >= 0) {
-		for (i = 0; i < p->trace->count; i++)
+		for (i = 0; i < p->workload->count; i++)
 			if (p->device[i] == device) {
 				all->jobs[i] = one.jobs[k++];
-				all->jobs[i].job = &p->trace->jobs[i];
+				all->jobs[i].job = &p->workload->jobs[i];
 				all->jobs[i].device = device;
 			}
 		merge(all, &one);
 		sim_result_fini(&one);
 	}
-	free(part.jobs); /* the names are the trace's */
+	free(part.jobs); /* the names are the workload's */
 	return rc;
 }
 
@@ -115,8 +115,8 @@ static void refuse_misfits(const struct partition *p, struct sim_result *all)
 	size_t i;
 
 	all->first_submit_ns = SIM_NEVER;
-	for (i = 0; i < p->trace->count; i++) {
-		const struct sim_job *job = &p->trace->jobs[i];
+	for (i = 0; i < p->workload->count; i++) {
+		const struct sim_job *job = &p->workload->jobs[i];
 
 		if (job->submit_ns < all->first_submit_ns)
 			all->first_submit_ns = job->submit_ns;
@@ -129,10 +129,10 @@ static void refuse_misfits(const struct partition *p, struct sim_result *all)
 	}
 }
 
-int sim_run_static(const struct sim_trace *trace, const struct sim_options *options,
+int sim_run_static(const struct sim_workload *workload, const struct sim_options *options,
 		   struct sim_result *out_result, struct sal_err *err)
 {
-	struct partition p = { .trace = trace, .capacity_bytes = options->capacity_bytes };
+	struct partition p = { .workload = workload, .capacity_bytes = options->capacity_bytes };
 	struct sim_options bare = *options;
 	uint32_t d;
 	int rc;
@@ -145,8 +145,8 @@ int sim_run_static(const struct sim_trace *trace, const struct sim_options *opti
 		out_result->policy = "static";
 		out_result->capacity_bytes = options->capacity_bytes;
 		out_result->devices = p.devices;
-		out_result->job_count = trace->count;
-		out_result->jobs = calloc(trace->count, sizeof(*out_result->jobs));
+		out_result->job_count = workload->count;
+		out_result->jobs = calloc(workload->count, sizeof(*out_result->jobs));
 		if (!out_result->jobs)
 			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 		else

@@ -3,31 +3,11 @@
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/units.h"
+#include "sim/picture.h"
 
 #define NS_PER_S 1e9
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Of sorted values, between the two nearest. */
-static double percentile(const double *sorted, size_t n, double share)
-{
-	double at = share * (double)(n - 1);
-	size_t below = (size_t)at;
-
-	if (below + 1 >= n)
-		return sorted[n - 1];
-	return sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
-}
 
 static double jct_s(const struct sim_job_result *r)
 {
@@ -42,40 +22,6 @@ static double queue_s(const struct sim_job_result *r)
 static double mean_latency_s(const struct sim_job_result *r)
 {
 	return r->iterations ? (double)r->latency_sum_ns / (double)r->iterations / NS_PER_S : 0;
-}
-
-int sim_summarise(const struct sim_result *result, struct sim_summary *out_summary,
-		  struct sal_err *err)
-{
-	double *jct = calloc(result->job_count + 1, sizeof(*jct));
-	size_t i, n = 0;
-
-	memset(out_summary, 0, sizeof(*out_summary));
-	if (!jct)
-		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	for (i = 0; i < result->job_count; i++) {
-		const struct sim_job_result *r = &result->jobs[i];
-
-		if (r->refused)
-			continue;
-		jct[n++] = jct_s(r);
-		out_summary->mean_jct_s += jct_s(r);
-		out_summary->mean_queue_s += queue_s(r);
-	}
-	if (n > 0) {
-		qsort(jct, n, sizeof(*jct), by_value);
-		out_summary->makespan_s =
-			(double)(result->last_end_ns - result->first_submit_ns) / NS_PER_S;
-		out_summary->mean_jct_s /= (double)n;
-		out_summary->mean_queue_s /= (double)n;
-		out_summary->median_jct_s = percentile(jct, n, 0.5);
-		out_summary->p95_jct_s = percentile(jct, n, 0.95);
-		out_summary->max_jct_s = jct[n - 1];
-		out_summary->busy_share =
-			result->busy_ns / NS_PER_S / (out_summary->makespan_s * result->devices);
-	}
-	free(jct);
-	return SAL_OK;
 }
 
 static void print_jobs(FILE *out, const struct sim_result *result)
@@ -111,7 +57,7 @@ int sim_report_text(FILE *out, const struct sim_result *results, size_t count, b
 		      "page-outs", "refused", "resident", "lanes");
 	for (i = 0; i < count; i++) {
 		const struct sim_result *r = &results[i];
-		struct sim_summary s;
+		struct rec_summary s;
 		int rc = sim_summarise(r, &s, err);
 		bool minutes = s.makespan_s >= 600;
 		double unit = minutes ? 60 : 1;
@@ -203,7 +149,7 @@ static json_t *jobs_json(const struct sim_result *result)
 	return jobs;
 }
 
-static json_t *policy_json(const struct sim_result *r, const struct sim_summary *s)
+static json_t *policy_json(const struct sim_result *r, const struct rec_summary *s)
 {
 	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:i, s:i}",
 			 "policy", r->policy, "makespan_s", s->makespan_s, "mean_jct_s",
@@ -224,7 +170,7 @@ int sim_report_json(FILE *out, const struct sim_result *results, size_t count, b
 	int rc = SAL_OK;
 
 	for (i = 0; root && i < count; i++) {
-		struct sim_summary s;
+		struct rec_summary s;
 		json_t *policy;
 
 		rc = sim_summarise(&results[i], &s, err);

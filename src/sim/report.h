@@ -11,17 +11,6 @@
 #include "base/words.h"
 #include "sim/sim.h"
 
-/* Times in seconds. Refused jobs are counted, and left out of everything else. */
-struct sim_summary {
-	double makespan_s;
-	double mean_jct_s, median_jct_s, p95_jct_s, max_jct_s;
-	double mean_queue_s; /* submission to first iteration */
-	double busy_share; /* of all devices, over the makespan */
-};
-
-int sim_summarise(const struct sim_result *result, struct sim_summary *out_summary,
-		  struct sal_err *err);
-
 /* A table with a row for each result, then one for each job if asked for. */
 int sim_report_text(FILE *out, const struct sim_result *results, size_t count, bool with_jobs,
 		    struct sal_err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim - the engine on a virtual clock, replaying a trace.
+ * sim - the engine on a virtual clock, running a workload.
  *
  * The simulated device runs one iteration per lane. Lanes run side by side at full speed while what
  * their jobs can use alone adds up to no more than the device, and share it in proportion beyond that.
@@ -17,7 +17,8 @@
 #include "base/err.h"
 #include "core/policy.h"
 #include "core/record.h"
-#include "sim/trace.h"
+#include "recording/draw/picture.h"
+#include "sim/workload.h"
 
 #define SIM_NEVER UINT64_MAX
 
@@ -34,7 +35,7 @@ struct sim_options {
 };
 
 struct sim_job_result {
-	const struct sim_job *job; /* borrowed: trace */
+	const struct sim_job *job; /* borrowed: workload */
 	uint64_t start_ns; /* first grant; SIM_NEVER: none */
 	uint64_t end_ns; /* SIM_NEVER: refused */
 	uint64_t used_ns;
@@ -46,57 +47,33 @@ struct sim_job_result {
 	bool refused;
 };
 
-enum sim_span_kind {
-	SIM_RUN,
-	SIM_PAGE_OUT,
-	SIM_PAGE_IN
-};
-
-/* Something a job did without a break. */
-struct sim_span {
-	uint64_t from_ns, to_ns;
-	uint32_t job;
-	uint16_t lane;
-	uint16_t kind; /* enum sim_span_kind */
-};
-
-/* The device's memory from this moment on. */
-struct sim_sample {
-	uint64_t now_ns;
-	uint64_t persist_bytes;
-	uint64_t lane_sum_bytes;
-	uint32_t lanes;
-	uint32_t resident;
-	uint32_t waiting;
-};
-
 struct sim_result {
 	const char *policy; /* borrowed: static */
 	uint64_t capacity_bytes;
 	uint32_t devices;
-	struct sim_job_result *jobs; /* owned; in the trace's order */
+	struct sim_job_result *jobs; /* owned; in the order of the workload */
 	size_t job_count;
 	uint32_t *arrivals; /* owned; jobs in order of submission: session n is arrivals[n - 1] */
 	uint64_t first_submit_ns, last_end_ns;
 	double busy_ns; /* integral of the share of the device in use */
 	uint64_t switches, page_outs, refused, iterations, events;
 	uint32_t peak_resident, peak_lanes;
-	struct sim_span *spans; /* owned */
+	struct rec_span *spans; /* owned */
 	size_t span_count;
-	struct sim_sample *samples; /* owned */
+	struct rec_sample *samples; /* owned */
 	size_t sample_count;
 	struct sal_record *records; /* owned */
 	size_t record_count;
 };
 
-int sim_run(const struct sim_trace *trace, const struct sal_policy *policy,
+int sim_run(const struct sim_workload *workload, const struct sal_policy *policy,
 	    const struct sim_options *options, struct sim_result *out_result, struct sal_err *err);
 
 /*
  * Static partitioning: every job owns what it needs at its peak for as long as the set exists, on as
  * many devices as first fit (largest first) takes; jobs of one device run side by side.
  */
-int sim_run_static(const struct sim_trace *trace, const struct sim_options *options,
+int sim_run_static(const struct sim_workload *workload, const struct sim_options *options,
 		   struct sim_result *out_result, struct sal_err *err);
 
 void sim_result_fini(struct sim_result *result);

@@ -5,37 +5,37 @@
 #include <unistd.h>
 
 #include "fuzz/fuzz.h"
-#include "sim/replay.h"
+#include "recording/replay.h"
 
-static void use(const struct sim_recording *rec)
+static void use(const struct rec_trace *trace)
 {
 	struct sal_err err = { 0 };
-	struct sim_replay replay;
+	struct rec_replay replay;
 	FILE *null = fopen("/dev/null", "w");
 
-	if (!null || sim_recording_write(null, rec, NULL, &err) < 0)
+	if (!null || rec_trace_write(null, trace, NULL, &err) < 0)
 		abort();
-	sim_recording_list(null, rec, NULL);
-	if (sim_recording_draw(null, rec, &err) < 0 && !err.text[0])
+	rec_trace_list(null, trace, NULL);
+	if (rec_trace_draw(null, trace, &err) < 0 && !err.text[0])
 		abort();
 	(void)fclose(null);
-	if (sim_replay_run(rec, &replay, &err) < 0 && !err.text[0])
+	if (rec_replay_run(trace, &replay, &err) < 0 && !err.text[0])
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("recording", MFD_CLOEXEC);
-	struct sim_recording rec;
+	struct rec_trace trace;
 	struct sal_err err = { 0 };
 	char path[64];
 
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
 		abort();
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (sim_recording_read(path, &rec, &err) >= 0) {
-		use(&rec);
-		sim_recording_fini(&rec);
+	if (rec_trace_read(path, &trace, &err) >= 0) {
+		use(&trace);
+		rec_trace_fini(&trace);
 	} else if (!err.text[0]) {
 		abort();
 	}

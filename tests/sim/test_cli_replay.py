@@ -53,7 +53,7 @@ def replay(folder, content, *args):
 
 def test_columns_are_these(tmp_path):
     """The rows here are written in the order of the columns of a recording."""
-    source = (ROOT / "src" / "sim" / "recording.c").read_text()
+    source = (ROOT / "src" / "recording" / "trace.c").read_text()
     assert re.findall(r"FIELD\(sal_record, (\w+)\)", source) == COLUMNS[3:]
 
 

@@ -3,7 +3,7 @@
  * replay - recordings of engines that are steered while they work: they repeat, what differs is found,
  * what could not have happened is refused; and their tracks are sound, from the beginning or the middle.
  */
-#include "sim/replay.h"
+#include "recording/replay.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -146,15 +146,15 @@ static size_t find(const struct recorder *r, enum sal_what what, size_t nth)
 	return 0;
 }
 
-static struct sim_replay replay(const struct recorder *r, int want)
+static struct rec_replay replay(const struct recorder *r, int want)
 {
-	struct sim_recording rec = recorder_take(r, 0);
+	struct rec_trace rec = recorder_take(r, 0);
 	struct sal_err err = { 0 };
-	struct sim_replay out;
+	struct rec_replay out;
 
-	assert_int_equal(sim_replay_run(&rec, &out, &err), want);
+	assert_int_equal(rec_replay_run(&rec, &out, &err), want);
 	assert_true(want >= 0 || strlen(err.text) > 0);
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 	return out;
 }
 
@@ -162,7 +162,7 @@ static void test_another_decision_is_found(void **state)
 {
 	struct stage stage;
 	struct sal_record *r;
-	struct sim_replay out;
+	struct rec_replay out;
 	size_t at;
 
 	(void)state;
@@ -190,7 +190,7 @@ static void forget(struct recorder *r, size_t at)
 static void test_missing_and_surplus_decisions_are_found(void **state)
 {
 	struct stage stage;
-	struct sim_replay out;
+	struct rec_replay out;
 	size_t at;
 
 	(void)state;
@@ -293,17 +293,17 @@ static void test_closed_twice(void **state)
 static void test_a_beginning_is_needed(void **state)
 {
 	struct sal_err err = { 0 };
-	struct sim_recording rec;
-	struct sim_replay out;
+	struct rec_trace rec;
+	struct rec_replay out;
 	struct stage stage;
 
 	(void)state;
 	steer(&stage, &sal_policy_fair);
 	rec = recorder_take(&stage.recorder, 1);
-	assert_int_equal(sim_replay_run(&rec, &out, &err), -SAL_FAILED_PRECONDITION);
+	assert_int_equal(rec_replay_run(&rec, &out, &err), -SAL_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.text, "empty engine"));
 	assert_false(out.identical);
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 	stop(&stage);
 }
 
@@ -314,26 +314,26 @@ static void test_bytes_of_another_version(void **state)
 		.entry_bytes = sizeof(struct sal_trace_entry),
 	};
 	struct sal_trace_head wrong;
-	struct sim_recording rec;
+	struct rec_trace rec;
 
 	(void)state;
-	assert_int_equal(sim_recording_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
-	sim_recording_fini(&rec);
-	assert_int_equal(sim_recording_copy(&head, sizeof(head) - 1, &rec, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
+	rec_trace_fini(&rec);
+	assert_int_equal(rec_trace_copy(&head, sizeof(head) - 1, &rec, NULL), -SAL_DATA_LOSS);
 	wrong = head;
 	wrong.magic++;
-	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
 	wrong.magic = 0; /* not another version: it was taken back */
-	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_UNAVAILABLE);
+	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_UNAVAILABLE);
 	wrong = head;
 	wrong.count = UINT64_MAX / sizeof(struct sal_trace_entry) + 2;
-	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
 	wrong = head;
 	wrong.name_count = 1;
-	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
 	wrong = head;
 	memset(wrong.policy, 'x', sizeof(wrong.policy));
-	assert_int_equal(sim_recording_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
 }
 
 /* A recording of a few entries, as salusd would hand it out. */
@@ -374,14 +374,14 @@ static void test_entries_that_make_no_sense(void **state)
 	};
 	struct short_trace good = short_trace(), many = good;
 	struct sal_err err = { 0 };
-	struct sim_recording rec;
+	struct rec_trace rec;
 	size_t i;
 
 	(void)state;
-	assert_int_equal(sim_recording_copy(&good, sizeof(good), &rec, NULL), SAL_OK);
-	sim_recording_fini(&rec);
+	assert_int_equal(rec_trace_copy(&good, sizeof(good), &rec, NULL), SAL_OK);
+	rec_trace_fini(&rec);
 	many.head.count = UINT64_MAX / sizeof(good.entries[0]) + 1; /* of 2^64 bytes and a few */
-	assert_int_equal(sim_recording_copy(&many, sizeof(many), &rec, &err), -SAL_DATA_LOSS);
+	assert_int_equal(rec_trace_copy(&many, sizeof(many), &rec, &err), -SAL_DATA_LOSS);
 	assert_non_null(strstr(err.text, "another version")); /* seen before any of them is read */
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct short_trace bad = good;
@@ -389,13 +389,13 @@ static void test_entries_that_make_no_sense(void **state)
 		bad.entries[1].record.what = (uint16_t)cases[i].what;
 		bad.entries[1].record.lane = cases[i].lane;
 		bad.entries[1].record.reason = cases[i].reason;
-		assert_int_equal(sim_recording_copy(&bad, sizeof(bad), &rec, NULL), -SAL_DATA_LOSS);
+		assert_int_equal(rec_trace_copy(&bad, sizeof(bad), &rec, NULL), -SAL_DATA_LOSS);
 	}
 }
 
 /* --- tracks ---------------------------------------------------------------------------------------------- */
 
-static json_t *tracks_of(const struct sim_recording *rec)
+static json_t *tracks_of(const struct rec_trace *rec)
 {
 	char *text = NULL;
 	size_t size = 0;
@@ -403,7 +403,7 @@ static json_t *tracks_of(const struct sim_recording *rec)
 	json_t *root;
 
 	assert_non_null(file);
-	assert_int_equal(sim_recording_write(file, rec, NULL, NULL), SAL_OK);
+	assert_int_equal(rec_trace_write(file, rec, NULL, NULL), SAL_OK);
 	assert_int_equal(fclose(file), 0);
 	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
 	free(text);
@@ -464,7 +464,7 @@ static size_t check_slices(const json_t *root, const char *name)
 /* Copies that failed are repeated, and drawn. */
 static void test_failed_copies(void **state)
 {
-	struct sim_recording rec;
+	struct rec_trace rec;
 	struct stage stage;
 	struct drv_job *a, *b;
 	char *text = NULL;
@@ -493,7 +493,7 @@ static void test_failed_copies(void **state)
 	recorder_replay(&stage.recorder, "copies that failed");
 	rec = recorder_take(&stage.recorder, 0);
 	assert_non_null(out);
-	assert_int_equal(sim_recording_write(out, &rec, NULL, NULL), SAL_OK);
+	assert_int_equal(rec_trace_write(out, &rec, NULL, NULL), SAL_OK);
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(strstr(text, "\"page_out_failed\""));
 	assert_non_null(strstr(text, "\"page_in_failed\""));
@@ -502,7 +502,7 @@ static void test_failed_copies(void **state)
 	assert_int_equal(check_slices(root, "paged out"), 2);
 	json_decref(root);
 	free(text);
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 	stop(&stage);
 }
 
@@ -515,7 +515,7 @@ static void test_tracks_from_any_point_on(void **state)
 	steer(&stage, &sal_policy_fair);
 	for (dropped = 0; dropped < stage.recorder.head.count;
 	     dropped += 1 + stage.recorder.head.count / 50) {
-		struct sim_recording rec = recorder_take(&stage.recorder, dropped);
+		struct rec_trace rec = recorder_take(&stage.recorder, dropped);
 		json_t *root = tracks_of(&rec);
 		size_t turns = check_slices(root, "waiting for its turn");
 
@@ -527,7 +527,7 @@ static void test_tracks_from_any_point_on(void **state)
 			assert_true(check_slices(root, "session 3") == 40); /* it has no name */
 		}
 		json_decref(root);
-		sim_recording_fini(&rec);
+		rec_trace_fini(&rec);
 	}
 	stop(&stage);
 }
@@ -550,7 +550,7 @@ static const json_t *event_named(const json_t *root, const char *name, size_t nt
 static void test_tracks_of_what_began_before(void **state)
 {
 	struct short_trace trace = short_trace();
-	struct sim_recording rec;
+	struct rec_trace rec;
 	const json_t *slice;
 	json_t *root;
 
@@ -560,13 +560,13 @@ static void test_tracks_of_what_began_before(void **state)
 		.record = { .what = SAL_DONE, .now_ns = 9000, .session = 1, .iteration = 1 },
 		.span = { 2000, 7000 },
 	};
-	assert_int_equal(sim_recording_copy(&trace, sizeof(trace), &rec, NULL), SAL_OK);
+	assert_int_equal(rec_trace_copy(&trace, sizeof(trace), &rec, NULL), SAL_OK);
 	root = tracks_of(&rec);
 	slice = event_named(root, trace.name.name, 0);
 	assert_float_equal(number(slice, "ts"), 2, 1e-9);
 	assert_float_equal(number(slice, "dur"), 5, 1e-9);
 	json_decref(root);
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 }
 
 /* Iterations wait until they are granted, or dropped because their session is closed. */
@@ -575,7 +575,7 @@ static void test_tracks_count_iterations(void **state)
 	static const struct {
 		double waiting, running;
 	} steps[] = { { 2, 1 }, { 1, 1 }, { 0, 1 }, { 0, 0 } };
-	struct sim_recording rec;
+	struct rec_trace rec;
 	struct stage stage;
 	struct drv_job *a;
 	json_t *root;
@@ -599,20 +599,20 @@ static void test_tracks_count_iterations(void **state)
 		assert_float_equal(number(args, "running"), steps[i].running, 0);
 	}
 	json_decref(root);
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 	stop(&stage);
 }
 
 /* --- pictures -------------------------------------------------------------------------------------------- */
 
-static char *picture_of(const struct sim_recording *rec)
+static char *picture_of(const struct rec_trace *rec)
 {
 	char *text = NULL;
 	size_t size = 0;
 	FILE *file = open_memstream(&text, &size);
 
 	assert_non_null(file);
-	assert_int_equal(sim_recording_draw(file, rec, NULL), SAL_OK);
+	assert_int_equal(rec_trace_draw(file, rec, NULL), SAL_OK);
 	assert_int_equal(fclose(file), 0);
 	return text;
 }
@@ -626,7 +626,7 @@ static void test_pictures_from_any_point_on(void **state)
 	steer(&stage, &sal_policy_fair);
 	for (dropped = 0; dropped < stage.recorder.head.count;
 	     dropped += 1 + stage.recorder.head.count / 50) {
-		struct sim_recording rec = recorder_take(&stage.recorder, dropped);
+		struct rec_trace rec = recorder_take(&stage.recorder, dropped);
 		char *text = picture_of(&rec);
 
 		assert_non_null(strstr(text, "</svg>"));
@@ -637,7 +637,7 @@ static void test_pictures_from_any_point_on(void **state)
 			assert_null(strstr(text, "nan"));
 		}
 		free(text);
-		sim_recording_fini(&rec);
+		rec_trace_fini(&rec);
 	}
 	stop(&stage);
 }
@@ -649,13 +649,13 @@ static void test_a_picture_of_nothing(void **state)
 		.entry_bytes = sizeof(struct sal_trace_entry),
 	};
 	struct sal_err err = { 0 };
-	struct sim_recording rec;
+	struct rec_trace rec;
 
 	(void)state;
-	assert_int_equal(sim_recording_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
-	assert_int_equal(sim_recording_draw(stderr, &rec, &err), -SAL_FAILED_PRECONDITION);
+	assert_int_equal(rec_trace_copy(&head, sizeof(head), &rec, NULL), SAL_OK);
+	assert_int_equal(rec_trace_draw(stderr, &rec, &err), -SAL_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.text, "no job"));
-	sim_recording_fini(&rec);
+	rec_trace_fini(&rec);
 }
 
 int main(void)

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "sim/recording_impl.h"
-#include "sim/replay.h"
+#include "recording/trace_impl.h"
+#include "recording/replay.h"
 
 void recorder_start(struct recorder *r, const struct sal_engine_config *cfg)
 {
@@ -45,11 +45,11 @@ void recorder_put(struct recorder *r, const struct sal_engine *engine,
 	sal_trace_fill(&r->entries[r->head.count++], engine, record, s);
 }
 
-struct sim_recording recorder_take(const struct recorder *r, size_t dropped)
+struct rec_trace recorder_take(const struct recorder *r, size_t dropped)
 {
 	size_t entry_bytes = (r->head.count - dropped) * sizeof(*r->entries);
 	struct sal_trace_head *bytes = malloc(sizeof(*bytes) + entry_bytes);
-	struct sim_recording rec;
+	struct rec_trace rec;
 	struct sal_err err = { 0 };
 
 	assert_non_null(bytes);
@@ -57,28 +57,28 @@ struct sim_recording recorder_take(const struct recorder *r, size_t dropped)
 	bytes->count -= dropped;
 	bytes->dropped = dropped;
 	memcpy(bytes + 1, r->entries + dropped, entry_bytes);
-	if (sim_recording_copy(bytes, sizeof(*bytes) + entry_bytes, &rec, &err) < 0)
+	if (rec_trace_copy(bytes, sizeof(*bytes) + entry_bytes, &rec, &err) < 0)
 		fail_msg("%s", err.text);
 	free(bytes);
 	return rec;
 }
 
-static void check_fields(const struct sim_field *f, const void *a, const void *b)
+static void check_fields(const struct rec_field *f, const void *a, const void *b)
 {
 	for (; f->name; f++)
-		if (sim_field_get(f, a) != sim_field_get(f, b))
+		if (rec_field_get(f, a) != rec_field_get(f, b))
 			fail_msg("%s is another", f->name);
 }
 
 /* What a file must keep of an entry: all of an event, of a decision the record alone. */
 static void check_same(const struct sal_trace_entry *a, const struct sal_trace_entry *b)
 {
-	check_fields(sim_record_fields, &a->record, &b->record);
+	check_fields(rec_record_fields, &a->record, &b->record);
 	assert_int_equal(a->record.what, b->record.what);
 	assert_int_equal(a->record.lane, b->record.lane);
 	assert_int_equal(a->record.reason, b->record.reason);
 	if (a->record.what == SAL_SET_TUNING)
-		check_fields(sim_tuning_fields, &a->tuning, &b->tuning);
+		check_fields(rec_tuning_fields, &a->tuning, &b->tuning);
 	else if (!sal_record_is_decision(&a->record))
 		assert_memory_equal(&a->memory, &b->memory, sizeof(a->memory));
 	if (sal_trace_has_job(a))
@@ -87,27 +87,27 @@ static void check_same(const struct sal_trace_entry *a, const struct sal_trace_e
 		assert_memory_equal(&a->span, &b->span, sizeof(a->span));
 }
 
-struct sim_recording recorder_round_trip(const struct sim_recording *rec)
+struct rec_trace recorder_round_trip(const struct rec_trace *rec)
 {
 	int fd = memfd_create("recording", MFD_CLOEXEC);
 	FILE *file = fdopen(dup(fd), "w");
 	struct sal_err err = { 0 };
-	struct sim_recording back;
+	struct rec_trace back;
 	char path[64];
 	uint64_t i;
 
 	assert_non_null(file);
-	assert_int_equal(sim_recording_write(file, rec, NULL, &err), SAL_OK);
+	assert_int_equal(rec_trace_write(file, rec, NULL, &err), SAL_OK);
 	assert_int_equal(fclose(file), 0);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (sim_recording_read(path, &back, &err) < 0)
+	if (rec_trace_read(path, &back, &err) < 0)
 		fail_msg("%s", err.text);
 	assert_int_equal(close(fd), 0);
 	assert_int_equal(back.head->count, rec->head->count);
 	assert_int_equal(back.head->dropped, rec->head->dropped);
 	assert_int_equal(back.head->capacity_bytes, rec->head->capacity_bytes);
 	assert_string_equal(back.head->policy, rec->head->policy);
-	check_fields(sim_tuning_fields, &back.head->tuning, &rec->head->tuning);
+	check_fields(rec_tuning_fields, &back.head->tuning, &rec->head->tuning);
 	for (i = 0; i < rec->head->count; i++)
 		check_same(&rec->entries[i], &back.entries[i]);
 	return back;
@@ -115,12 +115,12 @@ struct sim_recording recorder_round_trip(const struct sim_recording *rec)
 
 void recorder_replay(const struct recorder *r, const char *what)
 {
-	struct sim_recording rec = recorder_take(r, 0), back = recorder_round_trip(&rec);
+	struct rec_trace rec = recorder_take(r, 0), back = recorder_round_trip(&rec);
 	struct sal_err err = { 0 };
-	struct sim_replay replay;
+	struct rec_replay replay;
 	char was[512] = "nothing", is[512] = "nothing";
 
-	if (sim_replay_run(&back, &replay, &err) < 0)
+	if (rec_replay_run(&back, &replay, &err) < 0)
 		fail_msg("%s: %s", what, err.text);
 	if (!replay.identical) {
 		if (replay.recorded.what)
@@ -130,6 +130,6 @@ void recorder_replay(const struct recorder *r, const char *what)
 		fail_msg("%s: entry %zu\n  recorded %s\n  replayed %s", what, replay.at, was, is);
 	}
 	assert_int_equal(replay.events + replay.decisions, r->head.count);
-	sim_recording_fini(&rec);
-	sim_recording_fini(&back);
+	rec_trace_fini(&rec);
+	rec_trace_fini(&back);
 }

@@ -8,7 +8,7 @@
 #define SAL_TESTS_SUPPORT_RECORDER_H
 
 #include "core/trace.h"
-#include "sim/recording.h"
+#include "recording/trace.h"
 
 struct recorder {
 	struct sal_trace_head head;
@@ -22,11 +22,11 @@ void recorder_stop(struct recorder *r);
 void recorder_put(struct recorder *r, const struct sal_engine *engine,
 		  const struct sal_record *record, const struct sal_session *s);
 
-/* What salusd would hand out, without the first `dropped` entries. To be freed with sim_recording_fini. */
-struct sim_recording recorder_take(const struct recorder *r, size_t dropped);
+/* What salusd would hand out, without the first `dropped` entries. To be freed with rec_trace_fini. */
+struct rec_trace recorder_take(const struct recorder *r, size_t dropped);
 
 /* Write it as JSON, read that back, and check that nothing was lost. To be freed as above. */
-struct sim_recording recorder_round_trip(const struct sim_recording *rec);
+struct rec_trace recorder_round_trip(const struct rec_trace *rec);
 
 /* All of it, once through JSON, put to a fresh engine: it must decide the same. Fails with `what`. */
 void recorder_replay(const struct recorder *r, const char *what);

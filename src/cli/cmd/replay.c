@@ -6,7 +6,7 @@
 
 #include "cli/ask.h"
 #include "cli/cli.h"
-#include "sim/replay.h"
+#include "recording/replay.h"
 
 #define LINE_BYTES 512
 
@@ -18,7 +18,7 @@ static const char *line_of(const struct sal_record *r, char *text, size_t size)
 	return text;
 }
 
-static int print_text(const struct sim_replay *replay)
+static int print_text(const struct rec_replay *replay)
 {
 	char recorded[LINE_BYTES], replayed[LINE_BYTES];
 
@@ -32,7 +32,7 @@ static int print_text(const struct sim_replay *replay)
 	return cli_flush();
 }
 
-static int print_json(const struct sim_replay *replay)
+static int print_json(const struct rec_replay *replay)
 {
 	char recorded[LINE_BYTES], replayed[LINE_BYTES];
 	json_t *object = json_pack("{s:b, s:I, s:I, s:I}", "identical", replay->identical, "events",
@@ -55,17 +55,17 @@ static int print_json(const struct sim_replay *replay)
 
 int cli_replay(const char *path, bool json)
 {
-	struct sim_recording rec;
-	struct sim_replay replay;
+	struct rec_trace trace;
+	struct rec_replay replay;
 	struct sal_err err = { 0 };
-	int rc = sim_recording_read(path, &rec, &err);
+	int rc = rec_trace_read(path, &trace, &err);
 
 	if (rc == -SAL_NOT_FOUND)
 		return cli_fail(CLI_NO_INPUT, &err);
 	if (rc < 0)
 		return cli_fail(CLI_BAD_DATA, &err);
-	rc = sim_replay_run(&rec, &replay, &err);
-	sim_recording_fini(&rec);
+	rc = rec_replay_run(&trace, &replay, &err);
+	rec_trace_fini(&trace);
 	if (rc < 0) {
 		(void)sal_err_set(&err, err.code, "%s: %s", path, err.text);
 		return cli_fail(CLI_BAD_DATA, &err);

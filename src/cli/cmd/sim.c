@@ -15,9 +15,9 @@
 #include "cli/cmd/replay.h"
 #include "cli/save.h"
 #include "sim/chrome.h"
+#include "sim/picture.h"
 #include "sim/report.h"
 #include "sim/sim.h"
-#include "sim/svg.h"
 
 #define POLICIES_MAX 32
 #define TUNES_MAX 16
@@ -292,7 +292,7 @@ static int write_all(const struct request *q, const struct sim_result *results, 
 	return rc < 0 ? cli_fail(CLI_FAILED, &err) : tell_refusals(results, count);
 }
 
-static int simulate(const struct request *q, const struct sim_trace *trace)
+static int simulate(const struct request *q, const struct sim_workload *workload)
 {
 	struct sim_result results[POLICIES_MAX + 1];
 	struct sal_err err = { 0 };
@@ -300,11 +300,11 @@ static int simulate(const struct request *q, const struct sim_trace *trace)
 	int rc = SAL_OK, code;
 
 	for (i = 0; rc >= 0 && i < q->policy_count; i++) {
-		rc = sim_run(trace, q->policies[i], &q->options, &results[count], &err);
+		rc = sim_run(workload, q->policies[i], &q->options, &results[count], &err);
 		count += rc >= 0;
 	}
 	if (rc >= 0 && q->static_partition) {
-		rc = sim_run_static(trace, &q->options, &results[count], &err);
+		rc = sim_run_static(workload, &q->options, &results[count], &err);
 		count += rc >= 0;
 	}
 	code = rc < 0 ? cli_fail(CLI_FAILED, &err) : write_all(q, results, count);
@@ -351,7 +351,7 @@ static void print_more_help(void)
 static int run_sim(int argc, char **argv)
 {
 	struct request q;
-	struct sim_trace trace;
+	struct sim_workload workload;
 	struct sal_err err = { 0 };
 	int rc = parse(&q, argc, argv);
 
@@ -361,12 +361,12 @@ static int run_sim(int argc, char **argv)
 		return print_policies(), cli_flush();
 	if (q.replay_path)
 		return cli_replay(q.replay_path, q.json);
-	rc = sim_trace_read(q.trace_path, &trace, &err);
+	rc = sim_workload_read(q.trace_path, &workload, &err);
 	if (rc < 0) /* file:line: what, for editors to follow */
 		return (void)fprintf(stderr, "%s\n", err.text),
 		       rc == -SAL_NOT_FOUND ? CLI_NO_INPUT : CLI_BAD_DATA;
-	rc = simulate(&q, &trace);
-	sim_trace_fini(&trace);
+	rc = simulate(&q, &workload);
+	sim_workload_fini(&workload);
 	return rc;
 }
 

@@ -16,7 +16,7 @@
 #include "cli/deadline.h"
 #include "cli/save.h"
 #include "link/socket.h"
-#include "sim/recording.h"
+#include "recording/trace.h"
 
 /* Nobody wants to hear of what takes no time. */
 #define QUIET_MS 1000
@@ -34,7 +34,7 @@ struct request {
 
 /* What to write, and how far that has come. */
 struct output {
-	const struct sim_recording *rec;
+	const struct rec_trace *trace;
 	enum form form;
 	int64_t quiet_until_ms;
 };
@@ -67,7 +67,7 @@ static int parse(struct request *q, int argc, char **argv)
 	return CLI_OK;
 }
 
-static int read_shared(int fd, struct sim_recording *out, struct sal_err *err)
+static int read_shared(int fd, struct rec_trace *out, struct sal_err *err)
 {
 	struct stat st;
 	void *bytes;
@@ -78,12 +78,12 @@ static int read_shared(int fd, struct sim_recording *out, struct sal_err *err)
 	bytes = sal_shared_map(fd, (uint64_t)st.st_size);
 	if (!bytes)
 		return sal_err_set(err, SAL_DATA_LOSS, "cannot map the trace: %s", strerror(errno));
-	rc = sim_recording_copy(bytes, (size_t)st.st_size, out, err);
+	rc = rec_trace_copy(bytes, (size_t)st.st_size, out, err);
 	(void)munmap(bytes, (size_t)st.st_size);
 	return rc;
 }
 
-static int get_trace(struct sim_recording *out)
+static int get_trace(struct rec_trace *out)
 {
 	struct sal_err err = { 0 };
 	json_t *reply;
@@ -112,21 +112,21 @@ static void tell(void *ctx, size_t done, size_t of)
 static int write_to(FILE *file, const void *what, struct sal_err *err)
 {
 	struct output o = *(const struct output *)what;
-	struct sim_progress progress = { tell, &o };
-	const struct sim_progress *p = isatty(STDERR_FILENO) ? &progress : NULL;
+	struct rec_progress progress = { tell, &o };
+	const struct rec_progress *p = isatty(STDERR_FILENO) ? &progress : NULL;
 
 	o.quiet_until_ms = cli_deadline_in(QUIET_MS);
 	if (o.form == FOR_PERFETTO)
-		return sim_recording_write(file, o.rec, p, err);
+		return rec_trace_write(file, o.trace, p, err);
 	if (o.form == FOR_PEOPLE)
-		return sim_recording_draw(file, o.rec, err);
-	sim_recording_list(file, o.rec, p);
+		return rec_trace_draw(file, o.trace, err);
+	rec_trace_list(file, o.trace, p);
 	return SAL_OK;
 }
 
-static int write_trace(const struct request *q, const struct sim_recording *rec)
+static int write_trace(const struct request *q, const struct rec_trace *trace)
 {
-	struct output o = { .rec = rec, .form = q->form };
+	struct output o = { .trace = trace, .form = q->form };
 	struct sal_err err = { 0 };
 	int rc;
 
@@ -140,19 +140,19 @@ static int write_trace(const struct request *q, const struct sim_recording *rec)
 
 static int run_trace(int argc, char **argv)
 {
-	struct sim_recording rec;
+	struct rec_trace trace;
 	struct request q;
 	int rc = parse(&q, argc, argv);
 
 	if (rc == CLI_OK)
-		rc = get_trace(&rec);
+		rc = get_trace(&trace);
 	if (rc != CLI_OK)
 		return rc;
-	rc = write_trace(&q, &rec);
+	rc = write_trace(&q, &trace);
 	if (rc == CLI_OK)
 		(void)fprintf(stderr, "%zu records, %zu older ones dropped\n",
-			      sim_recording_count(&rec), sim_recording_dropped(&rec));
-	sim_recording_fini(&rec);
+			      rec_trace_count(&trace), rec_trace_dropped(&trace));
+	rec_trace_fini(&trace);
 	return rc;
 }
 

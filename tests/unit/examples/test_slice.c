@@ -18,7 +18,7 @@ extern const struct sal_policy sal_policy_slice;
 static struct sim_result run_three(const struct sal_policy *policy, uint64_t capacity_bytes)
 {
 	struct sim_job jobs[JOBS];
-	struct sim_trace trace = { .jobs = jobs, .count = JOBS };
+	struct sim_workload workload = { .jobs = jobs, .count = JOBS };
 	struct sim_options options = { .capacity_bytes = capacity_bytes, .check = true };
 	struct sim_result result;
 	struct sal_err err = { 0 };
@@ -35,7 +35,7 @@ static struct sim_result run_three(const struct sal_policy *policy, uint64_t cap
 			.util = 1,
 			.weight_milli = 1000,
 		};
-	if (sim_run(&trace, policy, &options, &result, &err) < 0)
+	if (sim_run(&workload, policy, &options, &result, &err) < 0)
 		fail_msg("%s", err.text);
 	return result;
 }

@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/marks.h"
+#include "recording/marks.h"
 
 #include <inttypes.h>
 
 #define BYTES_PER_MIB 1048576.0
 
-static void put_needs(const struct sim_events *e, const struct sal_record *r)
+static void put_needs(const struct rec_events *e, const struct sal_record *r)
 {
 	(void)fprintf(e->out, "\"persistent_mib\":%.6g,\"ephemeral_mib\":%.6g",
 		      (double)r->persist_bytes / BYTES_PER_MIB,
 		      (double)r->ephem_bytes / BYTES_PER_MIB);
 }
 
-void sim_mark_in_lane(const struct sim_events *e, unsigned track, const char *job,
+void rec_mark_in_lane(const struct rec_events *e, unsigned track, const char *job,
 		      const struct sal_record *grant, const struct sal_trace_span *span)
 {
-	sim_event_interval(e, track, span->start_ns, span->end_ns);
-	sim_event_name(e, job);
+	rec_event_interval(e, track, span->start_ns, span->end_ns);
+	rec_event_name(e, job);
 	(void)fprintf(e->out, ",\"cat\":\"lane\",\"args\":{\"iteration\":%" PRIu64 ",",
 		      grant->iteration);
 	put_needs(e, grant);
 	(void)fputs("}}", e->out);
 }
 
-void sim_mark_in_job(const struct sim_events *e, unsigned track, const struct sal_record *grant,
+void rec_mark_in_job(const struct rec_events *e, unsigned track, const struct sal_record *grant,
 		     const struct sal_trace_span *span)
 {
 	char name[40];
 
 	/* The upper half of a client's number says what kind of request it was. */
 	(void)snprintf(name, sizeof(name), "iteration %" PRIu32, (uint32_t)grant->iteration);
-	sim_event_interval(e, track, span->start_ns, span->end_ns);
-	sim_event_name(e, name);
+	rec_event_interval(e, track, span->start_ns, span->end_ns);
+	rec_event_name(e, name);
 	(void)fprintf(e->out,
 		      ",\"cat\":\"iteration\",\"args\":{\"iteration\":%" PRIu64 ",\"lane\":%u,",
 		      grant->iteration, grant->lane);
@@ -39,30 +39,30 @@ void sim_mark_in_job(const struct sim_events *e, unsigned track, const struct sa
 	(void)fputs("}}", e->out);
 }
 
-void sim_mark_copy(const struct sim_events *e, unsigned track, const struct sal_record *start,
+void rec_mark_copy(const struct rec_events *e, unsigned track, const struct sal_record *start,
 		   uint64_t end_ns)
 {
-	sim_event_interval(e, track, start->now_ns, end_ns);
-	sim_event_name(e, sal_what_name(start->what));
+	rec_event_interval(e, track, start->now_ns, end_ns);
+	rec_event_name(e, sal_what_name(start->what));
 	(void)fprintf(e->out, ",\"cat\":\"page\",\"args\":{\"mib\":%.6g}}",
 		      (double)start->value / BYTES_PER_MIB);
 }
 
-void sim_mark_wait(const struct sim_events *e, unsigned track, const char *why,
+void rec_mark_wait(const struct rec_events *e, unsigned track, const char *why,
 		   const struct sal_trace_span *span)
 {
-	sim_event_interval(e, track, span->start_ns, span->end_ns);
-	sim_event_name(e, why);
+	rec_event_interval(e, track, span->start_ns, span->end_ns);
+	rec_event_name(e, why);
 	(void)fputs(",\"cat\":\"wait\"}", e->out);
 }
 
-void sim_mark_instant(const struct sim_events *e, unsigned track, const struct sal_record *r)
+void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r)
 {
 	const struct sal_policy *policy = r->what == SAL_SET_POLICY ? sal_policy_numbered(r->value)
 								    : NULL;
 
-	sim_event_open(e, "i", track, r->now_ns);
-	sim_event_name(e, sal_what_name(r->what));
+	rec_event_open(e, "i", track, r->now_ns);
+	rec_event_name(e, sal_what_name(r->what));
 	(void)fprintf(e->out, ",\"cat\":\"%s\",\"s\":\"%s\",\"args\":{",
 		      sal_record_is_decision(r) ? "decision" : "event", track ? "t" : "p");
 	put_needs(e, r);
@@ -70,20 +70,20 @@ void sim_mark_instant(const struct sim_events *e, unsigned track, const struct s
 		(void)fprintf(e->out, ",\"lane\":%u", r->lane);
 	if (r->reason != SAL_REASON_NONE) {
 		(void)fputs(",\"reason\":", e->out);
-		sim_json_text(e->out, sal_reason_name(r->reason));
+		rec_json_text(e->out, sal_reason_name(r->reason));
 	}
 	if (policy)
 		(void)fprintf(e->out, ",\"policy\":\"%s\"", policy->name);
 	(void)fputs("}}", e->out);
 }
 
-void sim_mark_memory(const struct sim_events *e, uint64_t from_ns, uint64_t capacity_bytes,
+void rec_mark_memory(const struct rec_events *e, uint64_t from_ns, uint64_t capacity_bytes,
 		     const struct sal_trace_memory *used)
 {
 	double capacity = (double)capacity_bytes;
 	double persist = (double)used->persist_bytes, lanes = (double)used->lane_sum_bytes;
 
-	sim_event_open(e, "C", 0, from_ns);
+	rec_event_open(e, "C", 0, from_ns);
 	(void)fprintf(e->out,
 		      ",\"name\":\"memory (MiB)\",\"args\":{\"persistent\":%.3f,\"lanes\":%.3f,"
 		      "\"free\":%.3f}}",
@@ -91,10 +91,10 @@ void sim_mark_memory(const struct sim_events *e, uint64_t from_ns, uint64_t capa
 		      (capacity - persist - lanes) / BYTES_PER_MIB);
 }
 
-void sim_mark_queue(const struct sim_events *e, uint64_t from_ns, uint64_t waiting,
+void rec_mark_queue(const struct rec_events *e, uint64_t from_ns, uint64_t waiting,
 		    uint64_t running)
 {
-	sim_event_open(e, "C", 0, from_ns);
+	rec_event_open(e, "C", 0, from_ns);
 	(void)fprintf(e->out,
 		      ",\"name\":\"iterations\",\"args\":{\"waiting\":%" PRIu64
 		      ",\"running\":%" PRIu64 "}}",

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/recording_impl.h"
+#include "recording/trace_impl.h"
 
 /* what, lane and reason stand before the numbers of the record. */
 #define FIRST_NUMBER 3u
@@ -31,7 +31,7 @@ static bool get_number(const json_t *value, uint64_t *out)
 	return *end == '\0' && errno == 0;
 }
 
-static bool get_fields(const json_t *object, const struct sim_field *f, void *to)
+static bool get_fields(const json_t *object, const struct rec_field *f, void *to)
 {
 	for (; f->name; f++) {
 		const json_t *number = json_object_get(object, f->name);
@@ -39,7 +39,7 @@ static bool get_fields(const json_t *object, const struct sim_field *f, void *to
 
 		if ((number || !f->later) && !get_number(number, &value))
 			return false;
-		if (!sim_field_set(f, to, value))
+		if (!rec_field_set(f, to, value))
 			return false;
 	}
 	return true;
@@ -79,9 +79,9 @@ static bool get_record(const json_t *row, struct sal_record *r)
 	r->what = what_named(what);
 	r->lane = index < 0 ? SAL_NO_LANE : (uint16_t)index;
 	r->reason = (uint16_t)json_integer_value(reason);
-	for (i = 0; sim_record_fields[i].name; i++)
+	for (i = 0; rec_record_fields[i].name; i++)
 		if (!get_number(json_array_get(row, FIRST_NUMBER + i), &value) ||
-		    !sim_field_set(&sim_record_fields[i], r, value))
+		    !rec_field_set(&rec_record_fields[i], r, value))
 			return false;
 	return true;
 }
@@ -96,16 +96,16 @@ static bool get_entry(const json_t *row, struct sal_trace_entry *entry,
 	if (!get_record(row, &entry->record) || !get_memory(extras, last))
 		return false;
 	if (entry->record.what == SAL_SET_TUNING)
-		return get_fields(json_object_get(extras, "tuning"), sim_tuning_fields,
+		return get_fields(json_object_get(extras, "tuning"), rec_tuning_fields,
 				  &entry->tuning);
 	if (!sal_record_is_decision(&entry->record))
 		entry->memory = *last;
-	if (sal_trace_has_job(entry) && !get_fields(extras, sim_job_fields, &entry->job))
+	if (sal_trace_has_job(entry) && !get_fields(extras, rec_job_fields, &entry->job))
 		return false;
 	if (entry->record.what == SAL_OPEN)
 		sal_trace_copy_name(entry->job.name, sizeof(entry->job.name), name ? name : "");
 	if (entry->record.what == SAL_DONE)
-		return get_fields(extras, sim_span_fields, &entry->span);
+		return get_fields(extras, rec_span_fields, &entry->span);
 	if (entry->record.what == SAL_SET_POLICY) {
 		if (!policy)
 			return false;
@@ -114,19 +114,19 @@ static bool get_entry(const json_t *row, struct sal_trace_entry *entry,
 	return true;
 }
 
-static int get_entries(const json_t *rows, struct sim_recording *rec, struct sal_err *err)
+static int get_entries(const json_t *rows, struct rec_trace *trace, struct sal_err *err)
 {
 	struct sal_trace_memory last = { 0 };
 	size_t i;
 
-	rec->head->count = json_array_size(rows);
-	rec->entries = calloc(rec->head->count + 1, sizeof(*rec->entries));
-	rec->names = calloc(1, sizeof(*rec->names));
-	if (!rec->entries || !rec->names)
+	trace->head->count = json_array_size(rows);
+	trace->entries = calloc(trace->head->count + 1, sizeof(*trace->entries));
+	trace->names = calloc(1, sizeof(*trace->names));
+	if (!trace->entries || !trace->names)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	for (i = 0; i < rec->head->count; i++)
-		if (!get_entry(json_array_get(rows, i), &rec->entries[i], &last) ||
-		    !sim_entry_is_valid(&rec->entries[i]))
+	for (i = 0; i < trace->head->count; i++)
+		if (!get_entry(json_array_get(rows, i), &trace->entries[i], &last) ||
+		    !rec_entry_is_valid(&trace->entries[i]))
 			return sal_err_set(err, SAL_DATA_LOSS, "entry %zu makes no sense", i);
 	return SAL_OK;
 }
@@ -137,16 +137,17 @@ static int get_head(const json_t *object, struct sal_trace_head *head, struct sa
 	json_int_t version = json_integer_value(json_object_get(object, "version"));
 
 	if (!object)
-		return sal_err_set(err, SAL_DATA_LOSS, "it has no key \"salus\": no recording");
-	if (version < SIM_RECORDING_OLDEST || version > SIM_RECORDING_VERSION)
-		return sal_err_set(err, SAL_DATA_LOSS, "a recording of version %lld, not %d to %d",
-				   (long long)version, SIM_RECORDING_OLDEST, SIM_RECORDING_VERSION);
+		return sal_err_set(err, SAL_DATA_LOSS,
+				   "it has no key \"salus\": no trace of salusd");
+	if (version < REC_TRACE_OLDEST || version > REC_TRACE_VERSION)
+		return sal_err_set(err, SAL_DATA_LOSS, "a trace of version %lld, not %d to %d",
+				   (long long)version, REC_TRACE_OLDEST, REC_TRACE_VERSION);
 	if (!policy ||
 	    !get_number(json_object_get(object, "capacity_bytes"), &head->capacity_bytes) ||
 	    !get_number(json_object_get(object, "dropped"), &head->dropped) ||
 	    !get_number(json_object_get(object, "start_ns"), &head->start_ns) ||
 	    !get_memory(object, &head->memory) ||
-	    !get_fields(json_object_get(object, "tuning"), sim_tuning_fields, &head->tuning))
+	    !get_fields(json_object_get(object, "tuning"), rec_tuning_fields, &head->tuning))
 		return sal_err_set(err, SAL_DATA_LOSS, "its head makes no sense");
 	head->realtime_ns = json_integer_value(json_object_get(object, "realtime_ns"));
 	head->magic = SAL_TRACE_MAGIC;
@@ -170,7 +171,7 @@ static int load(const char *path, json_t **out_root, struct sal_err *err)
 	return SAL_OK;
 }
 
-static int get_recording(const json_t *object, struct sim_recording *out, struct sal_err *err)
+static int get_trace(const json_t *object, struct rec_trace *out, struct sal_err *err)
 {
 	int rc;
 
@@ -181,19 +182,19 @@ static int get_recording(const json_t *object, struct sim_recording *out, struct
 	return rc < 0 ? rc : get_entries(json_object_get(object, "entries"), out, err);
 }
 
-int sim_recording_read(const char *path, struct sim_recording *out, struct sal_err *err)
+int rec_trace_read(const char *path, struct rec_trace *out, struct sal_err *err)
 {
 	struct sal_err why = { 0 };
 	json_t *root;
 	int rc = load(path, &root, err);
 
-	*out = (struct sim_recording){ 0 };
+	*out = (struct rec_trace){ 0 };
 	if (rc < 0)
 		return rc;
-	rc = get_recording(json_object_get(root, "salus"), out, &why);
+	rc = get_trace(json_object_get(root, "salus"), out, &why);
 	json_decref(root);
 	if (rc < 0) {
-		sim_recording_fini(out);
+		rec_trace_fini(out);
 		return sal_err_set(err, why.code, "%s: %s", path, why.text);
 	}
 	return SAL_OK;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/events.h"
+#include "recording/events.h"
 
 #include <inttypes.h>
 
-void sim_json_text(FILE *out, const char *text)
+void rec_json_text(FILE *out, const char *text)
 {
 	(void)fputc('"', out);
 	for (; *text; text++) {
@@ -18,31 +18,31 @@ void sim_json_text(FILE *out, const char *text)
 	(void)fputc('"', out);
 }
 
-void sim_json_number(FILE *out, uint64_t number)
+void rec_json_number(FILE *out, uint64_t number)
 {
 	(void)fprintf(out, number > INT64_MAX ? "\"%" PRIu64 "\"" : "%" PRIu64, number);
 }
 
-void sim_event_process(const struct sim_events *e, const char *name)
+void rec_event_process(const struct rec_events *e, const char *name)
 {
 	(void)fprintf(e->out,
 		      "%s\n{\"ph\":\"M\",\"pid\":%u,\"tid\":0,\"name\":\"process_name\","
 		      "\"args\":{\"name\":",
 		      e->pid > 1 ? "," : "", e->pid);
-	sim_json_text(e->out, name);
+	rec_json_text(e->out, name);
 	(void)fputs("}}", e->out);
 }
 
-static void start(const struct sim_events *e, const char *phase, unsigned track)
+static void start(const struct rec_events *e, const char *phase, unsigned track)
 {
 	(void)fprintf(e->out, ",\n{\"ph\":\"%s\",\"pid\":%u,\"tid\":%u", phase, e->pid, track);
 }
 
-void sim_event_track(const struct sim_events *e, unsigned track, const char *name)
+void rec_event_track(const struct rec_events *e, unsigned track, const char *name)
 {
 	start(e, "M", track);
 	(void)fputs(",\"name\":\"thread_name\",\"args\":{\"name\":", e->out);
-	sim_json_text(e->out, name);
+	rec_json_text(e->out, name);
 	(void)fputs("}}", e->out);
 	start(e, "M", track);
 	(void)fprintf(e->out, ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%u}}",
@@ -50,26 +50,26 @@ void sim_event_track(const struct sim_events *e, unsigned track, const char *nam
 }
 
 /* Microseconds, exact. */
-static void put_time(const struct sim_events *e, const char *key, uint64_t ns)
+static void put_time(const struct rec_events *e, const char *key, uint64_t ns)
 {
 	(void)fprintf(e->out, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-void sim_event_open(const struct sim_events *e, const char *phase, unsigned track, uint64_t at_ns)
+void rec_event_open(const struct rec_events *e, const char *phase, unsigned track, uint64_t at_ns)
 {
 	start(e, phase, track);
 	put_time(e, "ts", at_ns > e->origin_ns ? at_ns - e->origin_ns : 0);
 }
 
-void sim_event_interval(const struct sim_events *e, unsigned track, uint64_t from_ns,
+void rec_event_interval(const struct rec_events *e, unsigned track, uint64_t from_ns,
 			uint64_t to_ns)
 {
-	sim_event_open(e, "X", track, from_ns);
+	rec_event_open(e, "X", track, from_ns);
 	put_time(e, "dur", to_ns > from_ns ? to_ns - from_ns : 0);
 }
 
-void sim_event_name(const struct sim_events *e, const char *name)
+void rec_event_name(const struct rec_events *e, const char *name)
 {
 	(void)fputs(",\"name\":", e->out);
-	sim_json_text(e->out, name);
+	rec_json_text(e->out, name);
 }

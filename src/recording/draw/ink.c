@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/ink.h"
+#include "recording/draw/ink.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* The scheme "muted" of Paul Tol, in an order that keeps neighbours far apart. */
-static const unsigned palette[SIM_COLOURS] = {
+static const unsigned palette[REC_COLOURS] = {
 	0x332288, 0xcc6677, 0x44aa99, 0xddcc77, 0x882255, 0x88ccee, 0x117733, 0xaa4499, 0x999933,
 };
 
@@ -26,19 +26,19 @@ struct part {
 
 /* A row being drawn, and the column its turns have reached. */
 struct row {
-	struct sim_ink *ink;
-	const struct sim_axis *axis;
-	const struct sim_box *box;
+	struct rec_ink *ink;
+	const struct rec_axis *axis;
+	const struct rec_box *box;
 	double column_width;
 	uint32_t column;
 	struct part parts[PARTS_MAX];
 	size_t count;
 	double wide; /* share of the column under bars of their own */
-	struct sim_box bar; /* of columns so far; no width: none */
+	struct rec_box bar; /* of columns so far; no width: none */
 	size_t bar_ink;
 };
 
-double sim_axis_at(const struct sim_axis *axis, uint64_t now_ns)
+double rec_axis_at(const struct rec_axis *axis, uint64_t now_ns)
 {
 	if (now_ns <= axis->from_ns)
 		return 0;
@@ -48,10 +48,10 @@ double sim_axis_at(const struct sim_axis *axis, uint64_t now_ns)
 	       axis->columns;
 }
 
-void sim_axis_add(const struct sim_axis *axis, uint64_t from_ns, uint64_t to_ns, double weight,
+void rec_axis_add(const struct rec_axis *axis, uint64_t from_ns, uint64_t to_ns, double weight,
 		  double *columns)
 {
-	double from = sim_axis_at(axis, from_ns), to = sim_axis_at(axis, to_ns);
+	double from = rec_axis_at(axis, from_ns), to = rec_axis_at(axis, to_ns);
 	uint32_t i;
 
 	for (i = (uint32_t)from; i < axis->columns && i < to; i++)
@@ -67,7 +67,7 @@ static double decimal_step(double range, double most)
 	return least <= 1 ? tens : least <= 2 ? 2 * tens : least <= 5 ? 5 * tens : 10 * tens;
 }
 
-struct sim_scale sim_scale_time(double range_s)
+struct rec_scale rec_scale_time(double range_s)
 {
 	static const double steps[] = { 1,   2,	  5,	10,   15,   30,	   60,	  120,
 					300, 600, 1800, 3600, 7200, 14400, 21600, 43200 };
@@ -80,19 +80,19 @@ struct sim_scale sim_scale_time(double range_s)
 	if (range_s <= 5)
 		step = decimal_step(range_s, most);
 	if (step < 1e-3)
-		return (struct sim_scale){ step, 1e-6, "µs" };
+		return (struct rec_scale){ step, 1e-6, "µs" };
 	if (step < 1)
-		return (struct sim_scale){ step, range_s > 1 ? 1 : 1e-3, range_s > 1 ? "s" : "ms" };
+		return (struct rec_scale){ step, range_s > 1 ? 1 : 1e-3, range_s > 1 ? "s" : "ms" };
 	if (step < 60)
-		return (struct sim_scale){ step, 1, "s" };
+		return (struct rec_scale){ step, 1, "s" };
 	if (step < 3600)
-		return (struct sim_scale){ step, 60, "min" };
+		return (struct rec_scale){ step, 60, "min" };
 	if (step < 86400)
-		return (struct sim_scale){ step, 3600, "h" };
-	return (struct sim_scale){ step, 86400, "d" };
+		return (struct rec_scale){ step, 3600, "h" };
+	return (struct rec_scale){ step, 86400, "d" };
 }
 
-struct sim_scale sim_scale_bytes(double range_bytes)
+struct rec_scale rec_scale_bytes(double range_bytes)
 {
 	static const char *const names[] = { "B", "KiB", "MiB", "GiB", "TiB" };
 	double unit = 1;
@@ -102,10 +102,10 @@ struct sim_scale sim_scale_bytes(double range_bytes)
 		unit *= 1024;
 		i++;
 	}
-	return (struct sim_scale){ decimal_step(range_bytes / unit, 4) * unit, unit, names[i] };
+	return (struct rec_scale){ decimal_step(range_bytes / unit, 4) * unit, unit, names[i] };
 }
 
-void sim_put_xml(FILE *out, const char *text)
+void rec_put_xml(FILE *out, const char *text)
 {
 	static const char special[] = "<>&\"'";
 	static const char *const names[] = { "&lt;", "&gt;", "&amp;", "&quot;", "&#39;" };
@@ -123,14 +123,14 @@ void sim_put_xml(FILE *out, const char *text)
 /* The less, the paler, but never invisible. */
 static unsigned tint_of(double share)
 {
-	double tint = sqrt(fmax(share, 0)) * (SIM_TINTS - 1);
+	double tint = sqrt(fmax(share, 0)) * (REC_TINTS - 1);
 
-	return tint >= SIM_TINTS - 1 ? SIM_TINTS - 1 : (unsigned)lround(tint);
+	return tint >= REC_TINTS - 1 ? REC_TINTS - 1 : (unsigned)lround(tint);
 }
 
 static unsigned pale(unsigned channel, unsigned tint)
 {
-	double full = 0.4 + 0.6 * tint / (SIM_TINTS - 1);
+	double full = 0.4 + 0.6 * tint / (REC_TINTS - 1);
 
 	return (unsigned)lround(255 - (255 - (double)channel) * full);
 }
@@ -146,7 +146,7 @@ static double cents(double x)
 	return round(x * 100) / 100;
 }
 
-static void add_box(struct sim_ink *ink, size_t which, const struct sim_box *b)
+static void add_box(struct rec_ink *ink, size_t which, const struct rec_box *b)
 {
 	if (!ink->file[which])
 		ink->file[which] = open_memstream(&ink->text[which], &ink->size[which]);
@@ -159,7 +159,7 @@ static void add_box(struct sim_ink *ink, size_t which, const struct sim_box *b)
 
 static size_t ink_of(enum layer layer, uint32_t job, unsigned tint)
 {
-	return (layer * SIM_COLOURS + job % SIM_COLOURS) * SIM_TINTS + tint;
+	return (layer * REC_COLOURS + job % REC_COLOURS) * REC_TINTS + tint;
 }
 
 static int by_number(const void *a, const void *b)
@@ -177,7 +177,7 @@ static void end_bar(struct row *r)
 	r->bar.width = 0;
 }
 
-static void add_part(struct row *r, const struct sim_box *part, size_t which)
+static void add_part(struct row *r, const struct rec_box *part, size_t which)
 {
 	bool joins = r->bar.width > 0 && r->bar_ink == which && r->bar.y == part->y &&
 		     r->bar.height == part->height &&
@@ -194,7 +194,7 @@ static void add_part(struct row *r, const struct sim_box *part, size_t which)
 
 static void end_column(struct row *r)
 {
-	struct sim_box part = { .y = r->box->y, .width = r->column_width };
+	struct rec_box part = { .y = r->box->y, .width = r->column_width };
 	double sum = 0;
 	unsigned tint;
 	size_t i;
@@ -226,16 +226,16 @@ static void add_share(struct row *r, uint32_t job, double share)
 	r->parts[i].share += share;
 }
 
-static void add_turn(struct row *r, const struct sim_span *span)
+static void add_turn(struct row *r, const struct rec_span *span)
 {
-	double from = sim_axis_at(r->axis, span->from_ns), to = sim_axis_at(r->axis, span->to_ns);
-	struct sim_box bar = { r->box->x + from * r->column_width, r->box->y,
+	double from = rec_axis_at(r->axis, span->from_ns), to = rec_axis_at(r->axis, span->to_ns);
+	struct rec_box bar = { r->box->x + from * r->column_width, r->box->y,
 			       (to - from) * r->column_width, r->box->height };
 	bool is_wide = to - from >= 1;
 	uint32_t i;
 
 	if (is_wide)
-		add_box(r->ink, ink_of(BARS, span->job, SIM_TINTS - 1), &bar);
+		add_box(r->ink, ink_of(BARS, span->job, REC_TINTS - 1), &bar);
 	for (i = (uint32_t)from; i < r->axis->columns && i < to; i++) {
 		double share = fmin(to, i + 1.0) - fmax(from, i);
 
@@ -249,33 +249,33 @@ static void add_turn(struct row *r, const struct sim_span *span)
 	}
 }
 
-void sim_ink_row(struct sim_ink *ink, const struct sim_axis *axis, const struct sim_box *box,
-		 const struct sim_span *spans, size_t count)
+void rec_ink_row(struct rec_ink *ink, const struct rec_axis *axis, const struct rec_box *box,
+		 const struct rec_span *spans, size_t count)
 {
 	struct row r = { .ink = ink, .axis = axis, .box = box };
 	size_t i;
 
 	r.column_width = box->width / axis->columns;
 	for (i = 0; i < count; i++)
-		if (spans[i].kind == SIM_RUN)
+		if (spans[i].kind == REC_RUN)
 			add_turn(&r, &spans[i]);
 	end_column(&r);
 	end_bar(&r);
 }
 
-int sim_ink_pour(struct sim_ink *ink, FILE *out, struct sal_err *err)
+int rec_ink_pour(struct rec_ink *ink, FILE *out, struct sal_err *err)
 {
 	bool failed = ink->failed;
 	size_t i;
 
-	for (i = 0; i < SIM_INKS; i++) {
+	for (i = 0; i < REC_INKS; i++) {
 		if (!ink->file[i])
 			continue;
 		failed |= ferror(ink->file[i]) != 0;
 		failed |= fclose(ink->file[i]) != 0;
 		if (!failed)
 			(void)fprintf(out, "<path fill=\"#%06x\" d=\"%s\"/>\n",
-				      shade(palette[i / SIM_TINTS % SIM_COLOURS], i % SIM_TINTS),
+				      shade(palette[i / REC_TINTS % REC_COLOURS], i % REC_TINTS),
 				      ink->text[i]);
 		free(ink->text[i]);
 	}

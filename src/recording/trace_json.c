@@ -2,8 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "sim/events.h"
-#include "sim/recording_impl.h"
+#include "recording/events.h"
+#include "recording/trace_impl.h"
 
 /* Pairs of an object, one after the other. */
 struct pairs {
@@ -17,11 +17,11 @@ static void put_key(struct pairs *p, const char *key)
 	p->before = ",";
 }
 
-static void put_fields(struct pairs *p, const struct sim_field *f, const void *from)
+static void put_fields(struct pairs *p, const struct rec_field *f, const void *from)
 {
 	for (; f->name; f++) {
 		put_key(p, f->name);
-		sim_json_number(p->out, sim_field_get(f, from));
+		rec_json_number(p->out, rec_field_get(f, from));
 	}
 }
 
@@ -31,14 +31,14 @@ static void put_tuning(struct pairs *p, const struct sal_tuning *tuning)
 
 	put_key(p, "tuning");
 	(void)fputc('{', p->out);
-	put_fields(&inner, sim_tuning_fields, tuning);
+	put_fields(&inner, rec_tuning_fields, tuning);
 	(void)fputc('}', p->out);
 }
 
 static void put_text(struct pairs *p, const char *key, const char *text)
 {
 	put_key(p, key);
-	sim_json_text(p->out, text);
+	rec_json_text(p->out, text);
 }
 
 /* [persistent, lanes], if it is an event's and not what it was. */
@@ -66,11 +66,11 @@ static void put_extras(struct pairs *p, const struct sal_trace_entry *entry,
 	}
 	put_memory(p, &entry->memory, last);
 	if (sal_trace_has_job(entry))
-		put_fields(p, sim_job_fields, &entry->job);
+		put_fields(p, rec_job_fields, &entry->job);
 	if (entry->record.what == SAL_OPEN)
 		put_text(p, "name", entry->job.name);
 	else if (entry->record.what == SAL_DONE)
-		put_fields(p, sim_span_fields, &entry->span);
+		put_fields(p, rec_span_fields, &entry->span);
 	else if (entry->record.what == SAL_SET_POLICY)
 		put_text(p, "policy", policy ? policy->name : "");
 }
@@ -84,12 +84,12 @@ static void put_row(FILE *out, const struct sal_trace_entry *entry, struct sal_t
 {
 	struct pairs extras = { out, ",{" };
 	const struct sal_record *r = &entry->record;
-	const struct sim_field *f;
+	const struct rec_field *f;
 
 	(void)fprintf(out, "[\"%s\",%d,%u", sal_what_name(r->what), lane_number(r), r->reason);
-	for (f = sim_record_fields; f->name; f++) {
+	for (f = rec_record_fields; f->name; f++) {
 		(void)fputc(',', out);
-		sim_json_number(out, sim_field_get(f, r));
+		rec_json_number(out, rec_field_get(f, r));
 	}
 	put_extras(&extras, entry, last);
 	(void)fputs(strcmp(extras.before, ",") == 0 ? "}]" : "]", out);
@@ -99,11 +99,11 @@ static void put_row(FILE *out, const struct sal_trace_entry *entry, struct sal_t
 static void put_head(struct pairs *p, const struct sal_trace_head *head)
 {
 	put_key(p, "capacity_bytes");
-	sim_json_number(p->out, head->capacity_bytes);
+	rec_json_number(p->out, head->capacity_bytes);
 	put_key(p, "dropped");
-	sim_json_number(p->out, head->dropped);
+	rec_json_number(p->out, head->dropped);
 	put_key(p, "start_ns");
-	sim_json_number(p->out, head->start_ns);
+	rec_json_number(p->out, head->start_ns);
 	put_key(p, "realtime_ns");
 	(void)fprintf(p->out, "%" PRId64, head->realtime_ns);
 	put_text(p, "policy", head->policy);
@@ -113,40 +113,39 @@ static void put_head(struct pairs *p, const struct sal_trace_head *head)
 		      head->memory.lane_sum_bytes);
 }
 
-void sim_recording_put(FILE *out, const struct sim_recording *rec)
+void rec_trace_put(FILE *out, const struct rec_trace *trace)
 {
 	struct pairs p = { out, "{" };
 	struct sal_trace_memory last = { 0 };
-	const struct sim_field *f;
+	const struct rec_field *f;
 	uint64_t i;
 
 	put_key(&p, "version");
-	(void)fprintf(out, "%d", SIM_RECORDING_VERSION);
-	put_head(&p, rec->head);
+	(void)fprintf(out, "%d", REC_TRACE_VERSION);
+	put_head(&p, trace->head);
 	(void)fputs(",\n\"columns\":[\"what\",\"lane\",\"reason\"", out);
-	for (f = sim_record_fields; f->name; f++)
+	for (f = rec_record_fields; f->name; f++)
 		(void)fprintf(out, ",\"%s\"", f->name);
 	(void)fputs("],\n\"entries\":[", out);
-	for (i = 0; i < rec->head->count; i++) {
+	for (i = 0; i < trace->head->count; i++) {
 		(void)fputs(i ? ",\n" : "\n", out);
-		put_row(out, &rec->entries[i], &last);
+		put_row(out, &trace->entries[i], &last);
 	}
 	(void)fputs("\n]}", out);
 }
 
-void sim_recording_list(FILE *out, const struct sim_recording *rec,
-			const struct sim_progress *progress)
+void rec_trace_list(FILE *out, const struct rec_trace *trace, const struct rec_progress *progress)
 {
 	struct pairs p = { out, "{" };
 	struct sal_trace_memory last = { 0 };
 	uint64_t i;
 
 	put_key(&p, "records");
-	sim_json_number(out, rec->head->count);
-	put_head(&p, rec->head);
+	rec_json_number(out, trace->head->count);
+	put_head(&p, trace->head);
 	(void)fputs(",\n\"entries\":[", out);
-	for (i = 0; i < rec->head->count; i++) {
-		const struct sal_record *r = &rec->entries[i].record;
+	for (i = 0; i < trace->head->count; i++) {
+		const struct sal_record *r = &trace->entries[i].record;
 		struct pairs row = { out, i ? ",\n{" : "\n{" };
 
 		put_text(&row, "what", sal_what_name(r->what));
@@ -154,10 +153,10 @@ void sim_recording_list(FILE *out, const struct sim_recording *rec,
 		(void)fprintf(out, "%d", lane_number(r));
 		if (r->reason)
 			put_text(&row, "reason", sal_reason_name(r->reason));
-		put_fields(&row, sim_record_fields, r);
-		put_extras(&row, &rec->entries[i], &last);
+		put_fields(&row, rec_record_fields, r);
+		put_extras(&row, &trace->entries[i], &last);
 		(void)fputc('}', out);
-		sim_progress_tell(progress, i, rec->head->count);
+		rec_progress_tell(progress, i, trace->head->count);
 	}
 	(void)fputs("\n]}\n", out);
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/recording_impl.h"
+#include "recording/trace_impl.h"
 
 static int by_session(const void *a, const void *b)
 {
@@ -45,50 +45,51 @@ static size_t merge(struct sal_trace_name *names, size_t count)
 	return kept;
 }
 
-struct sal_trace_name *sim_recording_jobs(const struct sim_recording *rec, size_t *out_count)
+struct sal_trace_name *rec_trace_jobs(const struct rec_trace *trace, size_t *out_count)
 {
 	size_t count = 0, i;
 	struct sal_trace_name *names =
-		calloc(rec->head->count + rec->head->name_count + 1, sizeof(*names));
+		calloc(trace->head->count + trace->head->name_count + 1, sizeof(*names));
 
 	*out_count = 0;
 	if (!names)
 		return NULL;
-	for (i = 0; i < rec->head->count; i++) {
-		const struct sal_trace_entry *e = &rec->entries[i];
+	for (i = 0; i < trace->head->count; i++) {
+		const struct sal_trace_entry *e = &trace->entries[i];
 
 		add_name(names, &count, e->record.session,
 			 e->record.what == SAL_OPEN ? e->job.name : NULL);
 	}
-	for (i = 0; i < rec->head->name_count; i++)
-		add_name(names, &count, rec->names[i].session, rec->names[i].name);
+	for (i = 0; i < trace->head->name_count; i++)
+		add_name(names, &count, trace->names[i].session, trace->names[i].name);
 	*out_count = merge(names, count);
 	return names;
 }
 
 /* An event tells what the memory was since the one before. */
-struct sim_sample *sim_recording_samples(const struct sim_recording *rec, size_t *out_count)
+struct rec_sample *rec_trace_samples(const struct rec_trace *trace, size_t *out_count)
 {
-	struct sim_sample *samples = calloc(rec->head->count + 1, sizeof(*samples));
+	struct rec_sample *samples = calloc(trace->head->count + 1, sizeof(*samples));
 	struct sal_trace_memory last = { UINT64_MAX, UINT64_MAX };
-	uint64_t since_ns = rec->head->start_ns, i;
+	uint64_t since_ns = trace->head->start_ns, i;
 	size_t count = 0;
 
 	*out_count = 0;
 	if (!samples)
 		return NULL;
-	if (rec->head->dropped > 0 && rec->head->count > 0)
-		since_ns = rec->entries[0].record.now_ns;
-	for (i = 0; i <= rec->head->count; i++) {
-		const struct sal_trace_entry *e = i < rec->head->count ? &rec->entries[i] : NULL;
-		const struct sal_trace_memory *now = e ? &e->memory : &rec->head->memory;
+	if (trace->head->dropped > 0 && trace->head->count > 0)
+		since_ns = trace->entries[0].record.now_ns;
+	for (i = 0; i <= trace->head->count; i++) {
+		const struct sal_trace_entry *e = i < trace->head->count ? &trace->entries[i]
+									 : NULL;
+		const struct sal_trace_memory *now = e ? &e->memory : &trace->head->memory;
 
 		if (e && sal_record_is_decision(&e->record))
 			continue;
 		if (!(e && e->record.what == SAL_SET_TUNING) &&
 		    memcmp(now, &last, sizeof(last)) != 0) {
 			samples[count++] =
-				(struct sim_sample){ .now_ns = since_ns,
+				(struct rec_sample){ .now_ns = since_ns,
 						     .persist_bytes = now->persist_bytes,
 						     .lane_sum_bytes = now->lane_sum_bytes };
 			last = *now;

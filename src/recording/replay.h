@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay - the events of a recording, put to a fresh engine: does it decide the same again?
+ * replay - the events of a trace, put to a fresh engine: does it decide the same again?
  */
-#ifndef SAL_SIM_REPLAY_H
-#define SAL_SIM_REPLAY_H
+#ifndef SAL_RECORDING_REPLAY_H
+#define SAL_RECORDING_REPLAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "core/record.h"
-#include "sim/recording.h"
+#include "recording/trace.h"
 
-struct sim_replay {
+struct rec_replay {
 	size_t events, decisions, grants; /* as recorded, up to the difference if there is one */
 	bool identical;
 	/* The first difference: what was recorded, what was decided now; what 0: nothing. */
@@ -23,6 +23,6 @@ struct sim_replay {
  * -SAL_FAILED_PRECONDITION: its beginning is missing; -SAL_DATA_LOSS: an event could not have happened. A
  * difference is no error.
  */
-int sim_replay_run(const struct sim_recording *rec, struct sim_replay *out, struct sal_err *err);
+int rec_replay_run(const struct rec_trace *trace, struct rec_replay *out, struct sal_err *err);
 
 #endif

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/recording.h"
+#include "recording/trace.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/recording_impl.h"
+#include "recording/trace_impl.h"
 
 #define FIELD(type, field)                                                                        \
 	{                                                                                         \
 #field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), false \
 	}
 
-/* Not in the oldest recordings, which read as 0. */
+/* Not in the oldest traces, which read as 0. */
 #define LATER(type, field)                                                                       \
 	{                                                                                        \
 #field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), true \
 	}
 
-const struct sim_field sim_record_fields[] = {
+const struct rec_field rec_record_fields[] = {
 	FIELD(sal_record, now_ns),	FIELD(sal_record, session),
 	FIELD(sal_record, iteration),	FIELD(sal_record, persist_bytes),
 	FIELD(sal_record, ephem_bytes), FIELD(sal_record, grow_bytes),
 	FIELD(sal_record, value),	{ NULL, 0, 0, false },
 };
 
-const struct sim_field sim_tuning_fields[] = {
+const struct rec_field rec_tuning_fields[] = {
 	FIELD(sal_tuning, lanes),
 	FIELD(sal_tuning, lane_cap),
 	FIELD(sal_tuning, page_bytes_per_s),
@@ -39,23 +39,23 @@ const struct sim_field sim_tuning_fields[] = {
 	{ NULL, 0, 0, false },
 };
 
-const struct sim_field sim_job_fields[] = {
+const struct rec_field rec_job_fields[] = {
 	FIELD(sal_trace_job, kind),	FIELD(sal_trace_job, weight_milli),
 	FIELD(sal_trace_job, priority), FIELD(sal_trace_job, limit_bytes),
 	{ NULL, 0, 0, false },
 };
 
-const struct sim_field sim_span_fields[] = {
+const struct rec_field rec_span_fields[] = {
 	FIELD(sal_trace_span, start_ns),
 	FIELD(sal_trace_span, end_ns),
 	{ NULL, 0, 0, false },
 };
 
-/* Whoever adds a field there must add it here: a recording without it could not be repeated. */
-_Static_assert(sizeof(struct sal_record) == 64, "sim_record_fields has them all");
-_Static_assert(sizeof(struct sal_tuning) == 64, "sim_tuning_fields has them all");
+/* Whoever adds a field there must add it here: a trace without it could not be repeated. */
+_Static_assert(sizeof(struct sal_record) == 64, "rec_record_fields has them all");
+_Static_assert(sizeof(struct sal_tuning) == 64, "rec_tuning_fields has them all");
 
-uint64_t sim_field_get(const struct sim_field *f, const void *from)
+uint64_t rec_field_get(const struct rec_field *f, const void *from)
 {
 	const char *at = (const char *)from + f->offset;
 	uint64_t value = 0;
@@ -72,7 +72,7 @@ uint64_t sim_field_get(const struct sim_field *f, const void *from)
 	return *(const uint8_t *)at;
 }
 
-bool sim_field_set(const struct sim_field *f, void *to, uint64_t value)
+bool rec_field_set(const struct rec_field *f, void *to, uint64_t value)
 {
 	char *at = (char *)to + f->offset;
 	uint32_t half = (uint32_t)value;
@@ -83,10 +83,10 @@ bool sim_field_set(const struct sim_field *f, void *to, uint64_t value)
 		memcpy(at, &half, sizeof(half));
 	else
 		*(uint8_t *)at = (uint8_t)value;
-	return sim_field_get(f, to) == value;
+	return rec_field_get(f, to) == value;
 }
 
-bool sim_entry_is_valid(const struct sal_trace_entry *entry)
+bool rec_entry_is_valid(const struct sal_trace_entry *entry)
 {
 	const struct sal_record *r = &entry->record;
 
@@ -101,18 +101,18 @@ bool sim_entry_is_valid(const struct sal_trace_entry *entry)
 		memchr(entry->job.name, '\0', sizeof(entry->job.name)));
 }
 
-static bool is_valid(const struct sim_recording *rec)
+static bool is_valid(const struct rec_trace *trace)
 {
-	const struct sal_trace_head *head = rec->head;
+	const struct sal_trace_head *head = trace->head;
 	uint64_t i;
 
 	if (!memchr(head->policy, '\0', sizeof(head->policy)))
 		return false;
 	for (i = 0; i < head->count; i++)
-		if (!sim_entry_is_valid(&rec->entries[i]))
+		if (!rec_entry_is_valid(&trace->entries[i]))
 			return false;
 	for (i = 0; i < head->name_count; i++)
-		if (!memchr(rec->names[i].name, '\0', sizeof(rec->names[i].name)))
+		if (!memchr(trace->names[i].name, '\0', sizeof(trace->names[i].name)))
 			return false;
 	return true;
 }
@@ -139,7 +139,7 @@ static bool is_whole(const struct sal_trace_head *head, size_t size)
 }
 
 /* By the head's copy: the original may change. */
-static int copy_all(const struct sal_trace_head *head, size_t size, struct sim_recording *out,
+static int copy_all(const struct sal_trace_head *head, size_t size, struct rec_trace *out,
 		    struct sal_err *err)
 {
 	const struct sal_trace_entry *entries = (const struct sal_trace_entry *)(head + 1);
@@ -161,13 +161,12 @@ static int copy_all(const struct sal_trace_head *head, size_t size, struct sim_r
 	return SAL_OK;
 }
 
-int sim_recording_copy(const void *bytes, size_t size, struct sim_recording *out,
-		       struct sal_err *err)
+int rec_trace_copy(const void *bytes, size_t size, struct rec_trace *out, struct sal_err *err)
 {
 	const struct sal_trace_head *head = bytes;
 	int rc;
 
-	*out = (struct sim_recording){ 0 };
+	*out = (struct rec_trace){ 0 };
 	if (size < sizeof(*head))
 		return sal_err_set(err, SAL_DATA_LOSS, "the trace is of another version of salusd");
 	rc = copy_all(head, size, out, err);
@@ -176,24 +175,24 @@ int sim_recording_copy(const void *bytes, size_t size, struct sim_recording *out
 		rc = sal_err_set(err, SAL_UNAVAILABLE,
 				 "salusd took the trace back before it was read: ask again");
 	if (rc < 0)
-		sim_recording_fini(out);
+		rec_trace_fini(out);
 	return rc;
 }
 
-void sim_recording_fini(struct sim_recording *rec)
+void rec_trace_fini(struct rec_trace *trace)
 {
-	free(rec->head);
-	free(rec->entries);
-	free(rec->names);
-	*rec = (struct sim_recording){ 0 };
+	free(trace->head);
+	free(trace->entries);
+	free(trace->names);
+	*trace = (struct rec_trace){ 0 };
 }
 
-size_t sim_recording_count(const struct sim_recording *rec)
+size_t rec_trace_count(const struct rec_trace *trace)
 {
-	return rec->head->count;
+	return trace->head->count;
 }
 
-size_t sim_recording_dropped(const struct sim_recording *rec)
+size_t rec_trace_dropped(const struct rec_trace *trace)
 {
-	return rec->head->dropped;
+	return trace->head->dropped;
 }

@@ -4,31 +4,31 @@
  *
  * Texts are UTF-8: whoever reads them in has seen to that. Errors show in ferror(out).
  */
-#ifndef SAL_SIM_EVENTS_H
-#define SAL_SIM_EVENTS_H
+#ifndef SAL_RECORDING_EVENTS_H
+#define SAL_RECORDING_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-struct sim_events {
+struct rec_events {
 	FILE *out; /* borrowed */
 	unsigned pid; /* from 1; a process is a device */
 	uint64_t origin_ns; /* where its time starts */
 };
 
 /* Any JSON: a text in quotes; a number, in quotes if it is too large for most readers. */
-void sim_json_text(FILE *out, const char *text);
-void sim_json_number(FILE *out, uint64_t number);
+void rec_json_text(FILE *out, const char *text);
+void rec_json_number(FILE *out, uint64_t number);
 
 /* The first event of a process, and of the file if its pid is 1. */
-void sim_event_process(const struct sim_events *e, const char *name);
-void sim_event_track(const struct sim_events *e, unsigned track, const char *name);
+void rec_event_process(const struct rec_events *e, const char *name);
+void rec_event_track(const struct rec_events *e, unsigned track, const char *name);
 
 /* An event without its end: `}`, or `,"args":{...}}`, is the caller's to write. */
-void sim_event_open(const struct sim_events *e, const char *phase, unsigned track, uint64_t at_ns);
-void sim_event_interval(const struct sim_events *e, unsigned track, uint64_t from_ns,
+void rec_event_open(const struct rec_events *e, const char *phase, unsigned track, uint64_t at_ns);
+void rec_event_interval(const struct rec_events *e, unsigned track, uint64_t from_ns,
 			uint64_t to_ns);
-void sim_event_name(const struct sim_events *e, const char *name);
+void rec_event_name(const struct rec_events *e, const char *name);
 
 #endif

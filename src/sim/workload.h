@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace - the jobs a simulation replays, read from a CSV file.
+ * workload - the jobs that a simulation runs, read from a CSV file.
  *
  * Columns, in any order: job, submit_s, and for each job either duration_s or iterations and iter_ms.
  * Optional: persistent_mib, ephemeral_mib, util, weight, priority, kind, requests_per_s. An empty cell
  * is the default.
  */
-#ifndef SAL_SIM_TRACE_H
-#define SAL_SIM_TRACE_H
+#ifndef SAL_SIM_WORKLOAD_H
+#define SAL_SIM_WORKLOAD_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ struct sim_job {
 	uint64_t request_gap_ns; /* inference: a request every so often; 0: one after the other */
 };
 
-struct sim_trace {
+struct sim_workload {
 	struct sim_job *jobs; /* owned; in the file's order */
 	size_t count;
 };
@@ -39,9 +39,9 @@ struct sim_trace {
  * Fails with a sentence `file:line: what, and what was expected`: -SAL_INVALID_ARGUMENT for what is in
  * the file, -SAL_NOT_FOUND if it cannot be read.
  */
-int sim_trace_read(const char *path, struct sim_trace *out_trace, struct sal_err *err);
+int sim_workload_read(const char *path, struct sim_workload *out_workload, struct sal_err *err);
 
-void sim_trace_fini(struct sim_trace *trace);
+void sim_workload_fini(struct sim_workload *workload);
 
 /* Device time of the whole job. */
 uint64_t sim_job_total_ns(const struct sim_job *job);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/tracks.h"
+#include "recording/tracks.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "sim/marks.h"
+#include "recording/marks.h"
 
 /* Track ids: lanes from 1, jobs in order of their sessions from here. */
 #define FIRST_JOB_TRACK 1000u
@@ -27,7 +27,7 @@ static const char *const doing_names[] = {
 };
 
 /* What a job is in the middle of. */
-struct sim_track_job {
+struct rec_track_job {
 	uint64_t session;
 	const char *name; /* borrowed: the caller's */
 	struct sal_record grant; /* what 0: it does not run */
@@ -44,15 +44,15 @@ struct sim_track_job {
 	uint64_t drawn_ns; /* end of its last slice */
 };
 
-int sim_tracks_init(struct sim_tracks *t, const struct sim_events *events, size_t job_count,
+int rec_tracks_init(struct rec_tracks *t, const struct rec_events *events, size_t job_count,
 		    struct sal_err *err)
 {
-	*t = (struct sim_tracks){ .events = *events, .job_room = job_count };
+	*t = (struct rec_tracks){ .events = *events, .job_room = job_count };
 	t->jobs = calloc(job_count + 1, sizeof(*t->jobs));
 	return t->jobs ? SAL_OK : sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-void sim_tracks_fini(struct sim_tracks *t)
+void rec_tracks_fini(struct rec_tracks *t)
 {
 	free(t->jobs);
 	t->jobs = NULL;
@@ -63,47 +63,47 @@ static unsigned lane_track(unsigned lane)
 	return 1u + lane;
 }
 
-static unsigned job_track(const struct sim_tracks *t, const struct sim_track_job *job)
+static unsigned job_track(const struct rec_tracks *t, const struct rec_track_job *job)
 {
 	return FIRST_JOB_TRACK + (unsigned)(job - t->jobs);
 }
 
-void sim_tracks_name(struct sim_tracks *t, const char *process, uint64_t lane_mask)
+void rec_tracks_name(struct rec_tracks *t, const char *process, uint64_t lane_mask)
 {
 	char name[16];
 
-	sim_event_process(&t->events, process);
+	rec_event_process(&t->events, process);
 	for (; lane_mask; lane_mask &= lane_mask - 1) {
 		unsigned lane = (unsigned)__builtin_ctzll(lane_mask);
 
 		(void)snprintf(name, sizeof(name), "lane %u", lane);
-		sim_event_track(&t->events, lane_track(lane), name);
+		rec_event_track(&t->events, lane_track(lane), name);
 	}
 }
 
-void sim_tracks_add_job(struct sim_tracks *t, uint64_t session, const char *borrowed_name)
+void rec_tracks_add_job(struct rec_tracks *t, uint64_t session, const char *borrowed_name)
 {
-	struct sim_track_job *job = &t->jobs[t->job_count++];
+	struct rec_track_job *job = &t->jobs[t->job_count++];
 
 	SAL_ASSERT(t->job_count <= t->job_room);
-	*job = (struct sim_track_job){
+	*job = (struct rec_track_job){
 		.session = session,
 		.name = borrowed_name,
 		.held_bytes = UINT64_MAX, /* until it is admitted before our eyes */
 		.ephem_bytes = UINT64_MAX,
 	};
-	sim_event_track(&t->events, job_track(t, job), borrowed_name);
+	rec_event_track(&t->events, job_track(t, job), borrowed_name);
 }
 
 static int by_session(const void *key, const void *job)
 {
 	uint64_t session = *(const uint64_t *)key;
-	uint64_t other = ((const struct sim_track_job *)job)->session;
+	uint64_t other = ((const struct rec_track_job *)job)->session;
 
 	return session < other ? -1 : session > other;
 }
 
-static struct sim_track_job *find(const struct sim_tracks *t, uint64_t session)
+static struct rec_track_job *find(const struct rec_tracks *t, uint64_t session)
 {
 	return bsearch(&session, t->jobs, t->job_count, sizeof(*t->jobs), by_session);
 }
@@ -111,13 +111,13 @@ static struct sim_track_job *find(const struct sim_tracks *t, uint64_t session)
 /* --- what it was in the middle of ------------------------------------------------------------------ */
 
 /* Waiting ends when something else begins; runs and copies are drawn by their own records. */
-static void end_state(const struct sim_tracks *t, struct sim_track_job *job, uint64_t now_ns)
+static void end_state(const struct rec_tracks *t, struct rec_track_job *job, uint64_t now_ns)
 {
 	struct sal_trace_span span = { job->since_ns, now_ns };
 
 	if (!doing_names[job->doing] || now_ns <= job->since_ns)
 		return;
-	sim_mark_wait(&t->events, job_track(t, job), doing_names[job->doing], &span);
+	rec_mark_wait(&t->events, job_track(t, job), doing_names[job->doing], &span);
 	job->drawn_ns = now_ns;
 }
 
@@ -127,7 +127,7 @@ static uint64_t within(uint64_t value, uint64_t from, uint64_t to)
 }
 
 /* It ended at now_ns, by the engine's account; by the device's, it ran for the span. */
-static void end_iteration(struct sim_tracks *t, struct sim_track_job *job, uint64_t now_ns,
+static void end_iteration(struct rec_tracks *t, struct rec_track_job *job, uint64_t now_ns,
 			  const struct sal_trace_span *span)
 {
 	struct sal_trace_span shown = { job->grant.now_ns, now_ns };
@@ -138,29 +138,29 @@ static void end_iteration(struct sim_tracks *t, struct sim_track_job *job, uint6
 		shown.start_ns = within(span->start_ns, shown.start_ns, now_ns);
 	if (span && span->end_ns)
 		shown.end_ns = within(span->end_ns, shown.start_ns, now_ns);
-	sim_mark_in_lane(&t->events, lane_track(job->grant.lane), job->name, &job->grant, &shown);
-	sim_mark_in_job(&t->events, job_track(t, job), &job->grant, &shown);
+	rec_mark_in_lane(&t->events, lane_track(job->grant.lane), job->name, &job->grant, &shown);
+	rec_mark_in_job(&t->events, job_track(t, job), &job->grant, &shown);
 	job->drawn_ns = shown.end_ns;
 	job->grant.what = 0;
 	t->running--;
 }
 
-static void end_copy(struct sim_tracks *t, struct sim_track_job *job, uint64_t now_ns)
+static void end_copy(struct rec_tracks *t, struct rec_track_job *job, uint64_t now_ns)
 {
 	if (job->copy.what == 0)
 		return;
-	sim_mark_copy(&t->events, job_track(t, job), &job->copy, now_ns);
+	rec_mark_copy(&t->events, job_track(t, job), &job->copy, now_ns);
 	job->drawn_ns = now_ns;
 	job->copy.what = 0;
 }
 
-static void dequeue(struct sim_tracks *t, struct sim_track_job *job, uint64_t count)
+static void dequeue(struct rec_tracks *t, struct rec_track_job *job, uint64_t count)
 {
 	job->queued -= count;
 	t->waiting -= count;
 }
 
-static void begin_iteration(struct sim_tracks *t, struct sim_track_job *job,
+static void begin_iteration(struct rec_tracks *t, struct rec_track_job *job,
 			    const struct sal_record *r)
 {
 	job->grant = *r;
@@ -168,7 +168,7 @@ static void begin_iteration(struct sim_tracks *t, struct sim_track_job *job,
 	job->wants_more = job->wants_more && job->queued > 0;
 }
 
-static void done(struct sim_tracks *t, struct sim_track_job *job, const struct sal_record *r,
+static void done(struct rec_tracks *t, struct rec_track_job *job, const struct sal_record *r,
 		 const struct sal_trace_span *span)
 {
 	if (job->grant.what == 0 && span && span->start_ns) { /* it was granted before we looked */
@@ -180,11 +180,11 @@ static void done(struct sim_tracks *t, struct sim_track_job *job, const struct s
 }
 
 /* All that happens at one moment is one step of the counter. */
-static void put_queue(struct sim_tracks *t)
+static void put_queue(struct rec_tracks *t)
 {
 	if (t->waiting == t->last_waiting && t->running == t->last_running)
 		return;
-	sim_mark_queue(&t->events, t->now_ns, t->waiting, t->running);
+	rec_mark_queue(&t->events, t->now_ns, t->waiting, t->running);
 	t->last_waiting = t->waiting;
 	t->last_running = t->running;
 }
@@ -192,7 +192,7 @@ static void put_queue(struct sim_tracks *t)
 /* --- records -------------------------------------------------------------------------------------- */
 
 /* What the record says about the work of a job. */
-static void follow_work(struct sim_tracks *t, struct sim_track_job *job, const struct sal_record *r,
+static void follow_work(struct rec_tracks *t, struct rec_track_job *job, const struct sal_record *r,
 			const struct sal_trace_span *span)
 {
 	switch (r->what) {
@@ -222,7 +222,7 @@ static void follow_work(struct sim_tracks *t, struct sim_track_job *job, const s
 }
 
 /* What it says about where the job is. */
-static void follow_place(struct sim_tracks *t, struct sim_track_job *job,
+static void follow_place(struct rec_tracks *t, struct rec_track_job *job,
 			 const struct sal_record *r)
 {
 	switch (r->what) {
@@ -269,7 +269,7 @@ static void follow_place(struct sim_tracks *t, struct sim_track_job *job,
 	}
 }
 
-static enum doing doing_of(const struct sim_track_job *job)
+static enum doing doing_of(const struct rec_track_job *job)
 {
 	if (job->grant.what)
 		return RUNNING;
@@ -286,7 +286,7 @@ static enum doing doing_of(const struct sim_track_job *job)
 	return job->outside || job->wants_more ? WAITS_FOR_MEMORY : WAITS_FOR_TURN;
 }
 
-static void put_of_job(struct sim_tracks *t, struct sim_track_job *job, const struct sal_record *r,
+static void put_of_job(struct rec_tracks *t, struct rec_track_job *job, const struct sal_record *r,
 		       const struct sal_trace_span *span)
 {
 	enum doing now;
@@ -308,10 +308,10 @@ static bool is_instant(uint16_t what)
 	       what == SAL_RESUME || what == SAL_PAGE_OUT_FAILED || what == SAL_PAGE_IN_FAILED;
 }
 
-void sim_tracks_put(struct sim_tracks *t, const struct sal_record *r,
+void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 		    const struct sal_trace_span *span)
 {
-	struct sim_track_job *job = r->session ? find(t, r->session) : NULL;
+	struct rec_track_job *job = r->session ? find(t, r->session) : NULL;
 
 	if (r->now_ns != t->now_ns)
 		put_queue(t);
@@ -319,10 +319,10 @@ void sim_tracks_put(struct sim_tracks *t, const struct sal_record *r,
 	if (job)
 		put_of_job(t, job, r, span);
 	if (is_instant(r->what))
-		sim_mark_instant(&t->events, job ? job_track(t, job) : 0, r);
+		rec_mark_instant(&t->events, job ? job_track(t, job) : 0, r);
 }
 
-void sim_tracks_end(struct sim_tracks *t)
+void rec_tracks_end(struct rec_tracks *t)
 {
 	size_t i;
 

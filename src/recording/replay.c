@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions are compared as they are made, each with the next that was recorded; the first that differs
- * ends it. A recording may come from anywhere, so an event is put to the engine only if it keeps the
+ * ends it. A trace may come from anywhere, so an event is put to the engine only if it keeps the
  * engine's contract.
  */
-#include "sim/replay.h"
+#include "recording/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/recording_impl.h"
+#include "recording/trace_impl.h"
 
 struct replay {
-	const struct sim_recording *rec;
-	struct sim_replay *out;
+	const struct rec_trace *trace;
+	struct rec_replay *out;
 	struct sal_engine *engine; /* owned */
 	struct sal_session **sessions; /* owned array; borrowed: engine; by id; NULL: not there */
 	uint64_t opened;
@@ -25,10 +25,10 @@ struct replay {
 
 static bool is_same(const struct sal_record *a, const struct sal_record *b)
 {
-	const struct sim_field *f;
+	const struct rec_field *f;
 
-	for (f = sim_record_fields; f->name; f++)
-		if (sim_field_get(f, a) != sim_field_get(f, b))
+	for (f = rec_record_fields; f->name; f++)
+		if (rec_field_get(f, a) != rec_field_get(f, b))
 			return false;
 	return a->what == b->what && a->lane == b->lane && a->reason == b->reason;
 }
@@ -36,9 +36,9 @@ static bool is_same(const struct sal_record *a, const struct sal_record *b)
 /* The decision that was recorded at this point; NULL if there was none. */
 static const struct sal_record *recorded(const struct replay *p)
 {
-	const struct sal_record *r = &p->rec->entries[p->next].record;
+	const struct sal_record *r = &p->trace->entries[p->next].record;
 
-	return p->next < p->rec->head->count && sal_record_is_decision(r) ? r : NULL;
+	return p->next < p->trace->head->count && sal_record_is_decision(r) ? r : NULL;
 }
 
 /* Either may be NULL: nothing. */
@@ -221,7 +221,7 @@ static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
 
 static int set_up(struct replay *p, struct sal_err *err)
 {
-	const struct sal_trace_head *head = p->rec->head;
+	const struct sal_trace_head *head = p->trace->head;
 	struct sal_engine_config cfg = {
 		.capacity_bytes = head->capacity_bytes,
 		.policy = sal_policy_find(head->policy),
@@ -246,7 +246,7 @@ static int set_up(struct replay *p, struct sal_err *err)
 
 static int step(struct replay *p, struct sal_err *err)
 {
-	const struct sal_trace_entry *entry = &p->rec->entries[p->next];
+	const struct sal_trace_entry *entry = &p->trace->entries[p->next];
 
 	if (sal_record_is_decision(&entry->record)) {
 		differ(p, &entry->record, NULL);
@@ -260,14 +260,14 @@ static int step(struct replay *p, struct sal_err *err)
 	return sal_engine_check(p->engine, err) ? SAL_OK : -SAL_INTERNAL;
 }
 
-int sim_replay_run(const struct sim_recording *rec, struct sim_replay *out, struct sal_err *err)
+int rec_replay_run(const struct rec_trace *trace, struct rec_replay *out, struct sal_err *err)
 {
-	struct replay p = { .rec = rec, .out = out };
+	struct replay p = { .trace = trace, .out = out };
 	int rc;
 
 	memset(out, 0, sizeof(*out));
 	rc = set_up(&p, err);
-	while (rc >= 0 && !p.differs && p.next < rec->head->count)
+	while (rc >= 0 && !p.differs && p.next < trace->head->count)
 		rc = step(&p, err);
 	out->identical = rc >= 0 && !p.differs;
 	sal_engine_destroy(p.engine);

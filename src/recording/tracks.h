@@ -9,36 +9,36 @@
  *
  * The records may start in the middle: what came before is then taken to be unremarkable.
  */
-#ifndef SAL_SIM_TRACKS_H
-#define SAL_SIM_TRACKS_H
+#ifndef SAL_RECORDING_TRACKS_H
+#define SAL_RECORDING_TRACKS_H
 
 #include <stddef.h>
 
 #include "core/trace.h"
-#include "sim/events.h"
+#include "recording/events.h"
 
-struct sim_tracks {
-	struct sim_events events;
-	struct sim_track_job *jobs; /* owned; by session */
+struct rec_tracks {
+	struct rec_events events;
+	struct rec_track_job *jobs; /* owned; by session */
 	size_t job_count, job_room;
 	uint64_t now_ns; /* of the last record */
 	uint64_t waiting, running; /* iterations, of all jobs */
 	uint64_t last_waiting, last_running; /* as the counter was last written */
 };
 
-int sim_tracks_init(struct sim_tracks *t, const struct sim_events *events, size_t job_count,
+int rec_tracks_init(struct rec_tracks *t, const struct rec_events *events, size_t job_count,
 		    struct sal_err *err);
-void sim_tracks_fini(struct sim_tracks *t);
+void rec_tracks_fini(struct rec_tracks *t);
 
 /* First the process, its lanes, and every job there is a record of, in the order of their sessions. */
-void sim_tracks_name(struct sim_tracks *t, const char *process, uint64_t lane_mask);
-void sim_tracks_add_job(struct sim_tracks *t, uint64_t session, const char *borrowed_name);
+void rec_tracks_name(struct rec_tracks *t, const char *process, uint64_t lane_mask);
+void rec_tracks_add_job(struct rec_tracks *t, uint64_t session, const char *borrowed_name);
 
 /* Then the records, in order; span may be NULL. */
-void sim_tracks_put(struct sim_tracks *t, const struct sal_record *r,
+void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 		    const struct sal_trace_span *span);
 
 /* What goes on is shown up to the last record. */
-void sim_tracks_end(struct sim_tracks *t);
+void rec_tracks_end(struct rec_tracks *t);
 
 #endif

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What really happened, told as the result of a simulation would be, so that svg.c can draw it. Here the
- * device is busy while an iteration runs in any of its lanes.
+ * What happened in salusd as a picture. The device is busy while an iteration runs in any lane.
  */
 #include <stdlib.h>
 
-#include "sim/recording_impl.h"
-#include "sim/svg.h"
+#include "recording/draw/svg.h"
+#include "recording/trace_impl.h"
 
-/* A result, and what it borrows. */
 struct drawing {
-	const struct sim_recording *rec;
+	const struct rec_trace *trace;
 	struct sal_trace_name *names; /* owned; by session, as the jobs are */
-	struct sim_job *jobs; /* owned; but not their names: those are in names */
 	uint64_t *copies_ns; /* owned; of each job: start of the copy that goes on */
-	struct sim_result result;
+	struct rec_picture picture; /* owned, but the names of its jobs: those are in names */
 };
 
 static int by_session(const void *session, const void *name)
@@ -27,7 +24,7 @@ static int by_session(const void *session, const void *name)
 
 static int by_start(const void *a, const void *b)
 {
-	const struct sim_span *x = a, *y = b;
+	const struct rec_span *x = a, *y = b;
 
 	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
@@ -42,37 +39,38 @@ static void make_printable(char *name)
 
 static int prepare(struct drawing *d, struct sal_err *err)
 {
-	struct sim_result *r = &d->result;
+	struct rec_picture *pic = &d->picture;
 	size_t i;
 
-	d->names = sim_recording_jobs(d->rec, &r->job_count);
-	r->samples = sim_recording_samples(d->rec, &r->sample_count);
-	d->jobs = calloc(r->job_count + 1, sizeof(*d->jobs));
-	d->copies_ns = calloc(r->job_count + 1, sizeof(*d->copies_ns));
-	r->jobs = calloc(r->job_count + 1, sizeof(*r->jobs));
-	r->arrivals = calloc(r->job_count + 1, sizeof(*r->arrivals));
-	r->spans = calloc(d->rec->head->count + 1, sizeof(*r->spans));
-	if (!d->names || !r->samples || !d->jobs || !d->copies_ns || !r->jobs || !r->arrivals ||
-	    !r->spans)
+	d->names = rec_trace_jobs(d->trace, &pic->job_count);
+	pic->samples = rec_trace_samples(d->trace, &pic->sample_count);
+	d->copies_ns = calloc(pic->job_count + 1, sizeof(*d->copies_ns));
+	pic->jobs = calloc(pic->job_count + 1, sizeof(*pic->jobs));
+	pic->rows = calloc(pic->job_count + 1, sizeof(*pic->rows));
+	pic->spans = calloc(d->trace->head->count + 1, sizeof(*pic->spans));
+	if (!d->names || !pic->samples || !d->copies_ns || !pic->jobs || !pic->rows || !pic->spans)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	r->policy = d->rec->head->policy;
-	r->capacity_bytes = d->rec->head->capacity_bytes;
-	r->devices = 1;
-	for (i = 0; i < r->job_count; i++) {
+	pic->policy = d->trace->head->policy;
+	pic->capacity_bytes = d->trace->head->capacity_bytes;
+	pic->devices = 1;
+	for (i = 0; i < pic->job_count; i++) {
 		make_printable(d->names[i].name);
-		d->jobs[i] = (struct sim_job){ .name = d->names[i].name, .submit_ns = SIM_NEVER };
-		r->jobs[i] = (struct sim_job_result){ .job = &d->jobs[i], .start_ns = SIM_NEVER };
-		r->arrivals[i] = (uint32_t)i; /* sessions are numbered as they come */
+		pic->jobs[i] = (struct rec_job){
+			.name = d->names[i].name,
+			.submit_ns = REC_NEVER,
+			.start_ns = REC_NEVER,
+		};
+		pic->rows[i] = (uint32_t)i; /* sessions are numbered as they come */
 	}
 	return SAL_OK;
 }
 
 static void add_span(struct drawing *d, const struct sal_record *r, size_t job,
-		     enum sim_span_kind kind, struct sal_trace_span span)
+		     enum rec_span_kind kind, struct sal_trace_span span)
 {
 	if (span.end_ns <= span.start_ns)
 		return;
-	d->result.spans[d->result.span_count++] = (struct sim_span){
+	d->picture.spans[d->picture.span_count++] = (struct rec_span){
 		.from_ns = span.start_ns,
 		.to_ns = span.end_ns,
 		.job = (uint32_t)job,
@@ -83,7 +81,7 @@ static void add_span(struct drawing *d, const struct sal_record *r, size_t job,
 
 static void add_iteration(struct drawing *d, const struct sal_trace_entry *e, size_t job)
 {
-	struct sim_job_result *j = &d->result.jobs[job];
+	struct rec_job *j = &d->picture.jobs[job];
 	struct sal_trace_span span = e->span;
 
 	if (span.end_ns == 0) /* when it ran was not told, only how long */
@@ -93,7 +91,7 @@ static void add_iteration(struct drawing *d, const struct sal_trace_entry *e, si
 		j->start_ns = span.start_ns;
 	j->used_ns += e->record.value;
 	j->iterations++;
-	add_span(d, &e->record, job, SIM_RUN, span);
+	add_span(d, &e->record, job, REC_RUN, span);
 }
 
 static bool ends_copy(const struct sal_record *r)
@@ -106,25 +104,25 @@ static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 {
 	const struct sal_record *r = &e->record;
 	const struct sal_trace_name *name =
-		bsearch(&r->session, d->names, d->result.job_count, sizeof(*d->names), by_session);
+		bsearch(&r->session, d->names, d->picture.job_count, sizeof(*d->names), by_session);
 	size_t job = name ? (size_t)(name - d->names) : 0;
-	struct sim_job_result *j = &d->result.jobs[job];
+	struct rec_job *j = &d->picture.jobs[job];
 
 	if (!name)
 		return;
-	if (d->jobs[job].submit_ns == SIM_NEVER)
-		d->jobs[job].submit_ns = r->now_ns;
+	if (j->submit_ns == REC_NEVER)
+		j->submit_ns = r->now_ns;
 	j->end_ns = r->now_ns;
 	if (r->what == SAL_DONE) {
 		add_iteration(d, e, job);
 	} else if (r->what == SAL_PAGE_OUT || r->what == SAL_PAGE_IN) {
 		d->copies_ns[job] = r->now_ns;
 		j->page_outs += r->what == SAL_PAGE_OUT;
-		d->result.page_outs += r->what == SAL_PAGE_OUT;
+		d->picture.page_outs += r->what == SAL_PAGE_OUT;
 	} else if (ends_copy(r) && d->copies_ns[job]) {
 		bool out = r->what == SAL_PAGED_OUT || r->what == SAL_PAGE_OUT_FAILED;
 
-		add_span(d, r, job, out ? SIM_PAGE_OUT : SIM_PAGE_IN,
+		add_span(d, r, job, out ? REC_PAGE_OUT : REC_PAGE_IN,
 			 (struct sal_trace_span){ d->copies_ns[job], r->now_ns });
 	}
 }
@@ -132,52 +130,54 @@ static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 /* What can be told of each job when all entries are known, and then of all of them. */
 static void sum_up(struct drawing *d)
 {
-	struct sim_result *r = &d->result;
+	struct rec_picture *pic = &d->picture;
 	uint64_t busy_until_ns = 0;
 	size_t i;
 
-	r->first_submit_ns = SIM_NEVER;
-	for (i = 0; i < r->job_count; i++) {
-		struct sim_job_result *j = &r->jobs[i];
+	pic->first_submit_ns = REC_NEVER;
+	for (i = 0; i < pic->job_count; i++) {
+		struct rec_job *j = &pic->jobs[i];
 
-		if (d->jobs[i].submit_ns == SIM_NEVER) /* all that is known of it is its name */
-			d->jobs[i].submit_ns = j->end_ns = d->rec->head->start_ns;
-		if (j->start_ns == SIM_NEVER)
+		if (j->submit_ns == REC_NEVER) /* all that is known of it is its name */
+			j->submit_ns = j->end_ns = d->trace->head->start_ns;
+		if (j->start_ns == REC_NEVER)
 			j->start_ns = j->end_ns;
-		if (d->jobs[i].submit_ns < r->first_submit_ns)
-			r->first_submit_ns = d->jobs[i].submit_ns;
-		if (j->end_ns > r->last_end_ns)
-			r->last_end_ns = j->end_ns;
+		if (j->submit_ns < pic->first_submit_ns)
+			pic->first_submit_ns = j->submit_ns;
+		if (j->end_ns > pic->last_end_ns)
+			pic->last_end_ns = j->end_ns;
 	}
-	qsort(r->spans, r->span_count, sizeof(*r->spans), by_start);
-	for (i = 0; i < r->span_count; i++) {
-		const struct sim_span *s = &r->spans[i];
+	qsort(pic->spans, pic->span_count, sizeof(*pic->spans), by_start);
+	for (i = 0; i < pic->span_count; i++) {
+		const struct rec_span *s = &pic->spans[i];
 		uint64_t from = s->from_ns > busy_until_ns ? s->from_ns : busy_until_ns;
 
-		if (s->kind != SIM_RUN || s->to_ns <= from)
+		if (s->kind != REC_RUN || s->to_ns <= from)
 			continue;
-		r->busy_ns += (double)(s->to_ns - from);
+		pic->busy_ns += (double)(s->to_ns - from);
 		busy_until_ns = s->to_ns;
 	}
 }
 
-int sim_recording_draw(FILE *out, const struct sim_recording *rec, struct sal_err *err)
+int rec_trace_draw(FILE *out, const struct rec_trace *trace, struct sal_err *err)
 {
-	struct drawing d = { .rec = rec };
+	struct drawing d = { .trace = trace };
 	uint64_t i;
 	int rc = prepare(&d, err);
 
-	if (rc >= 0 && d.result.job_count == 0)
+	if (rc >= 0 && d.picture.job_count == 0)
 		rc = sal_err_set(err, SAL_FAILED_PRECONDITION, "there is no job in the trace");
-	for (i = 0; rc >= 0 && i < rec->head->count; i++)
-		add_entry(&d, &rec->entries[i]);
+	for (i = 0; rc >= 0 && i < trace->head->count; i++)
+		add_entry(&d, &trace->entries[i]);
 	if (rc >= 0) {
 		sum_up(&d);
-		rc = sim_svg_write(out, &d.result, 1, err);
+		rc = rec_svg_write(out, &d.picture, 1, err);
 	}
-	sim_result_fini(&d.result);
+	free(d.picture.jobs);
+	free(d.picture.rows);
+	free(d.picture.spans);
+	free(d.picture.samples);
 	free(d.names);
-	free(d.jobs);
 	free(d.copies_ns);
 	return rc;
 }

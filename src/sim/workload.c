@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/trace.h"
+#include "sim/workload.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -67,7 +67,7 @@ struct reader {
 	unsigned long line_number;
 	enum column order[COLUMNS_MAX];
 	size_t columns;
-	struct sim_trace trace;
+	struct sim_workload workload;
 	size_t room;
 	struct sal_err *err;
 };
@@ -314,21 +314,21 @@ static int add_job(struct reader *r, const struct row *row)
 {
 	struct sim_job *job;
 
-	if (r->trace.count == r->room) {
+	if (r->workload.count == r->room) {
 		size_t room = r->room ? r->room * 2 : 64;
-		struct sim_job *jobs = realloc(r->trace.jobs, room * sizeof(*jobs));
+		struct sim_job *jobs = realloc(r->workload.jobs, room * sizeof(*jobs));
 
 		if (!jobs)
 			return sal_err_set(r->err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-		r->trace.jobs = jobs;
+		r->workload.jobs = jobs;
 		r->room = room;
 	}
-	job = &r->trace.jobs[r->trace.count];
+	job = &r->workload.jobs[r->workload.count];
 	memset(job, 0, sizeof(*job));
 	job->name = strdup(row->text[COL_JOB]);
 	if (!job->name)
 		return sal_err_set(r->err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	r->trace.count++;
+	r->workload.count++;
 	job->line = r->line_number;
 	job->submit_ns = (uint64_t)llround(row->number[COL_SUBMIT_S] * NS_PER_S);
 	set_length(job, row);
@@ -355,22 +355,22 @@ static int by_name(const void *a, const void *b, void *jobs)
 
 static int check_names(struct reader *r)
 {
-	size_t *order = calloc(r->trace.count + 1, sizeof(*order));
+	size_t *order = calloc(r->workload.count + 1, sizeof(*order));
 	const struct sim_job *twice = NULL;
 	size_t i;
 
 	if (!order)
 		return sal_err_set(r->err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	for (i = 0; i < r->trace.count; i++)
+	for (i = 0; i < r->workload.count; i++)
 		order[i] = i;
-	qsort_r(order, r->trace.count, sizeof(*order), by_name, r->trace.jobs);
-	for (i = 1; i < r->trace.count; i++) {
+	qsort_r(order, r->workload.count, sizeof(*order), by_name, r->workload.jobs);
+	for (i = 1; i < r->workload.count; i++) {
 		size_t a = order[i - 1], b = order[i];
 
-		if (by_name(&a, &b, r->trace.jobs) != 0)
+		if (by_name(&a, &b, r->workload.jobs) != 0)
 			continue;
-		if (!twice || r->trace.jobs[a > b ? a : b].line < twice->line)
-			twice = &r->trace.jobs[a > b ? a : b];
+		if (!twice || r->workload.jobs[a > b ? a : b].line < twice->line)
+			twice = &r->workload.jobs[a > b ? a : b];
 	}
 	free(order);
 	if (!twice)
@@ -396,17 +396,17 @@ static int read_all(struct reader *r)
 	}
 	if (rc < 0)
 		return rc;
-	if (r->trace.count == 0)
+	if (r->workload.count == 0)
 		return bad(r, "there are no jobs", "a row for each");
 	return check_names(r);
 }
 
-int sim_trace_read(const char *path, struct sim_trace *out_trace, struct sal_err *err)
+int sim_workload_read(const char *path, struct sim_workload *out_workload, struct sal_err *err)
 {
 	struct reader r = { .path = path, .err = err };
 	int rc;
 
-	memset(out_trace, 0, sizeof(*out_trace));
+	memset(out_workload, 0, sizeof(*out_workload));
 	r.file = fopen(path, "re");
 	if (!r.file)
 		return sal_err_set(err, SAL_NOT_FOUND, "%s: %s", path, strerror(errno));
@@ -414,21 +414,21 @@ int sim_trace_read(const char *path, struct sim_trace *out_trace, struct sal_err
 	free(r.line);
 	(void)fclose(r.file);
 	if (rc < 0)
-		sim_trace_fini(&r.trace);
+		sim_workload_fini(&r.workload);
 	else
-		*out_trace = r.trace;
+		*out_workload = r.workload;
 	return rc;
 }
 
-void sim_trace_fini(struct sim_trace *trace)
+void sim_workload_fini(struct sim_workload *workload)
 {
 	size_t i;
 
-	for (i = 0; i < trace->count; i++)
-		free(trace->jobs[i].name);
-	free(trace->jobs);
-	trace->jobs = NULL;
-	trace->count = 0;
+	for (i = 0; i < workload->count; i++)
+		free(workload->jobs[i].name);
+	free(workload->jobs);
+	workload->jobs = NULL;
+	workload->count = 0;
 }
 
 uint64_t sim_job_total_ns(const struct sim_job *job)

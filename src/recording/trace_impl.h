@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * trace_impl - what the files of a trace share.
+ *
+ *     trace.c         in memory; what may be in an entry
+ *     trace_json.c    to JSON
+ *     trace_read.c    and back
+ *     trace_parts.c   who is in it; its memory over time
+ *     trace_chrome.c  as tracks
+ *     trace_svg.c     as a picture
+ */
+#ifndef SAL_RECORDING_TRACE_IMPL_H
+#define SAL_RECORDING_TRACE_IMPL_H
+
+#include "core/trace.h"
+#include "recording/trace.h"
+#include "recording/draw/picture.h"
+
+#define REC_TRACE_VERSION 3 /* 2 knows nothing of set_param */
+#define REC_TRACE_OLDEST 1 /* knows nothing of copies that failed, nor of stuck lanes */
+
+/* A number in a struct, by the name it has in JSON. */
+struct rec_field {
+	const char *name;
+	size_t offset;
+	size_t size; /* 1, 4 or 8 bytes */
+	bool later; /* not in the oldest traces: 0 if it is missing */
+};
+
+/* All of struct sal_record but what, lane and reason; of struct sal_tuning; of struct sal_trace_job
+ * but the name; of struct sal_trace_span. Each ends with a NULL name. */
+extern const struct rec_field rec_record_fields[];
+extern const struct rec_field rec_tuning_fields[];
+extern const struct rec_field rec_job_fields[];
+extern const struct rec_field rec_span_fields[];
+
+uint64_t rec_field_get(const struct rec_field *f, const void *from);
+/* False if it does not fit. */
+bool rec_field_set(const struct rec_field *f, void *to, uint64_t value);
+
+/* Has the entry all that a reader relies on? */
+bool rec_entry_is_valid(const struct sal_trace_entry *entry);
+
+/* The trace as one JSON object, the value of the key "salus". */
+void rec_trace_put(FILE *out, const struct rec_trace *trace);
+
+/* Every session there is an entry of, by session. To be freed; NULL: out of memory. */
+struct sal_trace_name *rec_trace_jobs(const struct rec_trace *trace, size_t *out_count);
+
+/* What the memory held, from when on; only now_ns and the bytes are filled in. To be freed, too. */
+struct rec_sample *rec_trace_samples(const struct rec_trace *trace, size_t *out_count);
+
+static inline void rec_progress_tell(const struct rec_progress *p, size_t done, size_t of)
+{
+	if (p && done % 1024 == 0)
+		p->tell(p->ctx, done, of);
+}
+
+#endif
