@@ -77,6 +77,15 @@ void rec_mark_instant(const struct rec_events *e, unsigned track, const struct s
 	(void)fputs("}}", e->out);
 }
 
+void rec_mark_limit(const struct rec_events *e, unsigned track, uint64_t now_ns,
+		    uint64_t limit_bytes)
+{
+	rec_event_open(e, "i", track, now_ns);
+	rec_event_name(e, limit_bytes ? "limit" : "no limit");
+	(void)fprintf(e->out, ",\"cat\":\"event\",\"s\":\"t\",\"args\":{\"limit_mib\":%.6g}}",
+		      (double)limit_bytes / BYTES_PER_MIB);
+}
+
 void rec_mark_memory(const struct rec_events *e, uint64_t from_ns, uint64_t capacity_bytes,
 		     const struct sal_trace_memory *used)
 {

@@ -24,6 +24,10 @@ void rec_mark_wait(const struct rec_events *e, unsigned track, const char *why,
 /* A moment, of the track; of the whole process if that is 0. */
 void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r);
 
+/* From now on the job may hold so much; 0: no limit. */
+void rec_mark_limit(const struct rec_events *e, unsigned track, uint64_t now_ns,
+		    uint64_t limit_bytes);
+
 /* Counters, from then on. */
 void rec_mark_memory(const struct rec_events *e, uint64_t from_ns, uint64_t capacity_bytes,
 		     const struct sal_trace_memory *used);

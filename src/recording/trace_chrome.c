@@ -40,6 +40,8 @@ static void put_entries(struct rec_tracks *tracks, const struct rec_trace *trace
 		const struct sal_trace_entry *e = &trace->entries[i];
 
 		rec_tracks_put(tracks, &e->record, e->record.what == SAL_DONE ? &e->span : NULL);
+		if (sal_trace_has_job(e))
+			rec_tracks_put_limit(tracks, &e->record, e->job.limit_bytes);
 		rec_progress_tell(progress, i, trace->head->count);
 	}
 	rec_tracks_end(tracks);

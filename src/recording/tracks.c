@@ -34,6 +34,7 @@ struct rec_track_job {
 	struct sal_record copy; /* what 0: it is not being copied */
 	uint64_t queued; /* iterations */
 	uint64_t held_bytes, ephem_bytes; /* as last admitted */
+	uint64_t limit_bytes; /* what it may hold; 0: no limit */
 	bool outside; /* not let in yet */
 	bool paged_out;
 	bool paused;
@@ -279,10 +280,10 @@ static enum doing doing_of(const struct rec_track_job *job)
 		return IDLE;
 	if (job->paged_out)
 		return PAGED_OUT;
-	if (job->queued == 0 && !job->wants_more && !job->outside)
-		return IDLE;
 	if (job->paused)
 		return PAUSED;
+	if (job->queued == 0 && !job->wants_more && !job->outside)
+		return IDLE;
 	return job->outside || job->wants_more ? WAITS_FOR_MEMORY : WAITS_FOR_TURN;
 }
 
@@ -320,6 +321,17 @@ void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 		put_of_job(t, job, r, span);
 	if (is_instant(r->what))
 		rec_mark_instant(&t->events, job ? job_track(t, job) : 0, r);
+}
+
+void rec_tracks_put_limit(struct rec_tracks *t, const struct sal_record *r, uint64_t limit_bytes)
+{
+	struct rec_track_job *job = find(t, r->session);
+
+	if (!job)
+		return;
+	if (r->what != SAL_OPEN && job->limit_bytes != limit_bytes)
+		rec_mark_limit(&t->events, job_track(t, job), r->now_ns, limit_bytes);
+	job->limit_bytes = limit_bytes;
 }
 
 void rec_tracks_end(struct rec_tracks *t)

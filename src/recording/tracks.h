@@ -38,6 +38,9 @@ void rec_tracks_add_job(struct rec_tracks *t, uint64_t session, const char *borr
 void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 		    const struct sal_trace_span *span);
 
+/* After a record that has a job's limit, SAL_OPEN or SAL_DECLARE: marks it if it is another. */
+void rec_tracks_put_limit(struct rec_tracks *t, const struct sal_record *r, uint64_t limit_bytes);
+
 /* What goes on is shown up to the last record. */
 void rec_tracks_end(struct rec_tracks *t);
 

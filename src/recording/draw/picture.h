@@ -29,10 +29,11 @@ struct rec_job {
 enum rec_span_kind {
 	REC_RUN,
 	REC_PAGE_OUT,
-	REC_PAGE_IN
+	REC_PAGE_IN,
+	REC_PAUSED
 };
 
-/* Something a job did without a break. */
+/* Something that a job did, or that was done to it, without a break. */
 struct rec_span {
 	uint64_t from_ns, to_ns;
 	uint32_t job;
@@ -50,8 +51,22 @@ struct rec_sample {
 	uint32_t waiting;
 };
 
+enum rec_change_kind {
+	REC_POLICY,
+	REC_LIMIT
+};
+
+/* Something that a person, or the engine, changed while jobs ran. */
+struct rec_change {
+	uint64_t now_ns;
+	const char *policy; /* of REC_POLICY: from now on */
+	uint64_t limit_bytes; /* of REC_LIMIT: what the job may hold from now on; 0: no limit */
+	uint32_t job; /* of REC_LIMIT */
+	uint16_t kind; /* enum rec_change_kind */
+};
+
 struct rec_picture {
-	const char *policy;
+	const char *policy; /* all that ruled, in words */
 	uint64_t capacity_bytes;
 	uint32_t devices;
 	struct rec_job *jobs;
@@ -64,6 +79,8 @@ struct rec_picture {
 	size_t span_count;
 	struct rec_sample *samples;
 	size_t sample_count;
+	struct rec_change *changes; /* in order of time */
+	size_t change_count;
 };
 
 /* Times in seconds. Refused jobs are counted, and left out of everything else. */

@@ -16,6 +16,7 @@
 #define RIGHT 30.0
 #define HEAD_HEIGHT 84.0
 #define TITLE_HEIGHT 26.0 /* of a block: policy and numbers */
+#define CHAR_WIDTH 6.5 /* of a name, about */
 #define FOOT_HEIGHT 52.0 /* below a block, with the time axis in it */
 
 double rec_canvas_x(const struct rec_canvas *p, uint64_t now_ns)
@@ -68,6 +69,29 @@ static void draw_time(const struct rec_canvas *p, double top, double bottom)
 			      "<text class=\"tick\" x=\"%.6g\" y=\"%g\">%g %s</text>\n",
 			      x, top, bottom + 5, x, bottom + 18, i * scale.step / scale.unit,
 			      scale.name);
+	}
+}
+
+/* A line through all panels where another policy took over, and its name below the time axis. */
+static void draw_policies(const struct rec_canvas *p, const struct rec_picture *pic, double top,
+			  double bottom)
+{
+	double free_from = 0; /* where the last name ends */
+	size_t i;
+
+	for (i = 0; i < pic->change_count; i++) {
+		const struct rec_change *c = &pic->changes[i];
+		double x = rec_canvas_x(p, c->now_ns);
+
+		if (c->kind != REC_POLICY)
+			continue;
+		(void)fprintf(p->out, "<path class=\"change\" d=\"M%.6g %gV%gm0 14v5\"/>\n", x, top,
+			      bottom + 5);
+		if (x < free_from)
+			continue;
+		(void)fprintf(p->out, "<text class=\"change-name\" x=\"%.6g\" y=\"%g\">%s</text>\n",
+			      x, bottom + 35, c->policy);
+		free_from = x + CHAR_WIDTH * (double)strlen(c->policy) + CHAR_WIDTH;
 	}
 }
 
@@ -124,14 +148,16 @@ static int draw_block(struct rec_canvas *p, const struct rec_picture *pic)
 {
 	double bottom = p->y + block_height(p, pic);
 	int rc = draw_title(p, pic);
+	double top = p->y + REC_GAP;
 
-	draw_time(p, p->y + REC_GAP, bottom - FOOT_HEIGHT);
+	draw_time(p, top, bottom - FOOT_HEIGHT);
 	if (rc >= 0)
 		rc = rec_draw_jobs(p, pic);
 	if (rc >= 0)
 		rc = rec_draw_lanes(p, pic);
 	if (rc >= 0)
 		rc = rec_draw_memory(p, pic);
+	draw_policies(p, pic, top, bottom - FOOT_HEIGHT);
 	p->y = bottom;
 	return rc;
 }
@@ -146,30 +172,71 @@ static const char style[] =
 	"fill:none}.refused{stroke:#c1121f;stroke-width:1.6;fill:none}.out{fill:#d55e00}.in{fill:#0a5c9c}"
 	".persist{fill:#4477aa}"
 	".scratch{fill:#ee9944}.capacity{stroke:#1f2733;stroke-dasharray:5 3;fill:none}"
+	".paused{fill:#f3dfa2}.limit{stroke:#1f2733;stroke-width:1.4;fill:none}"
+	".change{stroke:#7b2d8b;stroke-dasharray:2 2;fill:none}"
+	".change-name{fill:#7b2d8b;font-weight:600;text-anchor:middle}"
 	".tip{fill:none;pointer-events:all}</style>\n";
 
-static void draw_legend(const struct rec_canvas *p)
+/* Is there anything of this kind in one of the pictures? */
+static bool has_span(const struct rec_picture *pictures, size_t count, enum rec_span_kind kind)
 {
-	static const char *const items[][2] = {
-		{ "<path fill=\"#332288\" d=\"M0-8h22v8h-22z\"/>", "runs" },
-		{ "<path fill=\"#ada7cf\" d=\"M0-8h22v8h-22z\"/>", "takes turns (paler: less)" },
-		{ "<path class=\"wait\" d=\"M0-4h22\"/>", "waits" },
-		{ "<path class=\"out\" d=\"M7-8h8l-4 8z\"/>", "paged out" },
-		{ "<path class=\"in\" d=\"M7 0h8l-4-8z\"/>", "paged in" },
-		{ "<path class=\"refused\" d=\"M8-7l6 6m0-6l-6 6\"/>", "refused" },
-		{ "<path class=\"persist\" d=\"M0-8h22v8h-22z\"/>", "persistent" },
-		{ "<path class=\"scratch\" d=\"M0-8h22v8h-22z\"/>", "lanes" },
-		{ "<path class=\"capacity\" d=\"M0-4h22\"/>", "capacity" },
+	size_t i, k;
+
+	for (i = 0; i < count; i++)
+		for (k = 0; k < pictures[i].span_count; k++)
+			if (pictures[i].spans[k].kind == kind)
+				return true;
+	return false;
+}
+
+static bool has_change(const struct rec_picture *pictures, size_t count, enum rec_change_kind kind)
+{
+	size_t i, k;
+
+	for (i = 0; i < count; i++)
+		for (k = 0; k < pictures[i].change_count; k++)
+			if (pictures[i].changes[k].kind == kind)
+				return true;
+	return false;
+}
+
+/* What people did is explained only where they did it. */
+static void draw_legend(const struct rec_canvas *p, const struct rec_picture *pictures,
+			size_t count)
+{
+	const struct {
+		const char *mark, *name;
+		bool is_shown;
+	} items[] = {
+		{ "<path fill=\"#332288\" d=\"M0-8h22v8h-22z\"/>", "runs", true },
+		{ "<path fill=\"#ada7cf\" d=\"M0-8h22v8h-22z\"/>", "takes turns (paler: less)",
+		  true },
+		{ "<path class=\"wait\" d=\"M0-4h22\"/>", "waits", true },
+		{ "<path class=\"paused\" d=\"M0-8h22v8h-22z\"/>", "paused",
+		  has_span(pictures, count, REC_PAUSED) },
+		{ "<path class=\"limit\" d=\"M11-9v10m-3 0h6m0-10h-6\"/>", "limit",
+		  has_change(pictures, count, REC_LIMIT) },
+		{ "<path class=\"change\" d=\"M11-10v12\"/>", "policy",
+		  has_change(pictures, count, REC_POLICY) },
+		{ "<path class=\"out\" d=\"M7-8h8l-4 8z\"/>", "paged out", true },
+		{ "<path class=\"in\" d=\"M7 0h8l-4-8z\"/>", "paged in", true },
+		{ "<path class=\"refused\" d=\"M8-7l6 6m0-6l-6 6\"/>", "refused", true },
+		{ "<path class=\"persist\" d=\"M0-8h22v8h-22z\"/>", "persistent", true },
+		{ "<path class=\"scratch\" d=\"M0-8h22v8h-22z\"/>", "lanes", true },
+		{ "<path class=\"capacity\" d=\"M0-4h22\"/>", "capacity", true },
 	};
+	bool is_full = items[3].is_shown || items[4].is_shown || items[5].is_shown;
 	double x = p->left;
 	size_t i;
 
 	for (i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
-		(void)fprintf(
-			p->out,
-			"<g transform=\"translate(%g %g)\">%s<text x=\"28\" class=\"dim\">%s</text></g>\n",
-			x, HEAD_HEIGHT - 20, items[i][0], items[i][1]);
-		x += 54 + 5.5 * (double)strlen(items[i][1]);
+		if (!items[i].is_shown)
+			continue;
+		(void)fprintf(p->out,
+			      "<g transform=\"translate(%g %g)\">%s<text x=\"28\" class=\"dim\">%s"
+			      "</text></g>\n",
+			      x, HEAD_HEIGHT - 20, items[i].mark, items[i].name);
+		x += (is_full ? 41 : 54) + 5.5 * (double)strlen(items[i].name);
 	}
 }
 
@@ -216,7 +283,7 @@ int rec_svg_write(FILE *out, const struct rec_picture *pictures, size_t count, s
 		      "<text class=\"head\" x=\"%g\" y=\"36\">%zu job%s on a device of %s</text>\n",
 		      p.left, pictures[0].job_count, pictures[0].job_count == 1 ? "" : "s",
 		      sal_bytes_format(pictures[0].capacity_bytes, memory, sizeof(memory)));
-	draw_legend(&p);
+	draw_legend(&p, pictures, count);
 	for (i = 0; rc >= 0 && i < count; i++)
 		rc = draw_block(&p, &pictures[i]);
 	(void)fputs("</svg>\n", out);

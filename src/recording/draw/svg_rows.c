@@ -109,6 +109,57 @@ static void draw_copies(const struct rec_canvas *p, const struct rec_picture *pi
 	(void)fputs("\"/>\n", p->out);
 }
 
+/* Bands behind the bars. */
+static void draw_pauses(const struct rec_canvas *p, const struct rec_picture *pic,
+			const struct groups *jobs)
+{
+	size_t i, k;
+
+	(void)fputs("<path class=\"paused\" d=\"", p->out);
+	for (i = 0; i < pic->job_count; i++) {
+		double y = p->y + ((double)i + 0.1) * p->row;
+
+		for (k = jobs->first[pic->rows[i]]; k < jobs->first[pic->rows[i] + 1]; k++) {
+			double x = rec_canvas_x(p, jobs->spans[k].from_ns);
+			double width = fmax(1, rec_canvas_x(p, jobs->spans[k].to_ns) - x);
+
+			if (jobs->spans[k].kind == REC_PAUSED)
+				(void)fprintf(p->out, "M%.6g %.6gh%.5gv%.4gh%.5gz", x, y, width,
+					      p->row * 0.8, -width);
+		}
+	}
+	(void)fputs("\"/>\n", p->out);
+}
+
+/* A bar across the row of the job, which tells the new limit. */
+static void draw_limit(const struct rec_canvas *p, const struct rec_change *c, size_t row)
+{
+	struct rec_box box = { rec_canvas_x(p, c->now_ns) - MARK_GAP, p->y + (double)row * p->row,
+			       2 * MARK_GAP, p->row };
+	char at[SAL_UNITS_TEXT], limit[SAL_UNITS_TEXT];
+
+	(void)fprintf(p->out, "<path class=\"limit\" d=\"M%.6g %.6gv%.4gm-3 0h6m0 -%.4gh-6\"/>\n",
+		      box.x + MARK_GAP, box.y + 0.1 * p->row, 0.8 * p->row, 0.8 * p->row);
+	rec_canvas_open_tip(p, box, c->limit_bytes ? "limit " : "no limit");
+	(void)fprintf(p->out, "%s from %s on",
+		      c->limit_bytes ? sal_bytes_format(c->limit_bytes, limit, sizeof(limit)) : "",
+		      rec_canvas_moment(p, c->now_ns, at));
+	rec_canvas_close_tip(p);
+}
+
+static void draw_limits(const struct rec_canvas *p, const struct rec_picture *pic)
+{
+	size_t i, row;
+
+	for (i = 0; i < pic->change_count; i++) {
+		const struct rec_change *c = &pic->changes[i];
+
+		for (row = 0; c->kind == REC_LIMIT && row < pic->job_count; row++)
+			if (pic->rows[row] == c->job)
+				draw_limit(p, c, row);
+	}
+}
+
 static void tell_job(const struct rec_canvas *p, const struct rec_job *j, double top)
 {
 	struct rec_box box = { p->left, top, p->width, p->row };
@@ -143,6 +194,8 @@ int rec_draw_jobs(struct rec_canvas *p, const struct rec_picture *pic)
 		1 + (uint32_t)(pic->job_count / FINE_ROWS); /* or the file would grow and grow */
 	rec_canvas_open_panel(p, "jobs", "in order of submission", p->row * (double)pic->job_count);
 	draw_waits(p, pic, false);
+	if (rc >= 0)
+		draw_pauses(p, pic, &jobs);
 	for (i = 0; rc >= 0 && i < pic->job_count; i++) {
 		const size_t *at = &jobs.first[pic->rows[i]];
 
@@ -156,6 +209,7 @@ int rec_draw_jobs(struct rec_canvas *p, const struct rec_picture *pic)
 	draw_waits(p, pic, true);
 	for (i = 0; i < pic->job_count; i++)
 		tell_job(p, &pic->jobs[pic->rows[i]], p->y + (double)i * p->row);
+	draw_limits(p, pic); /* last, so that their tips lie on those of the jobs */
 	p->y += p->row * (double)pic->job_count;
 	free(jobs.spans);
 	free(jobs.first);
