@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * annotate - names for clang's thread-safety analysis (-Wthread-safety). Other compilers see nothing.
+ * annotate - macros for clang's thread-safety analysis (-Wthread-safety). They are empty for other
+ * compilers.
  */
 #ifndef SAL_BASE_ANNOTATE_H
 #define SAL_BASE_ANNOTATE_H

@@ -37,7 +37,7 @@ int sal_err_set(struct sal_err *err, enum sal_code code, const char *fmt, ...)
 	if (!err)
 		return -(int)code;
 
-	/* Into a copy first: an argument may be the text we are about to replace. */
+	/* Formats into a copy first: an argument may be err->text itself. */
 	text[0] = '\0';
 	va_start(args, fmt);
 	length = vsnprintf(text, sizeof(text), fmt, args);

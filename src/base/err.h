@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * err - what went wrong, for programs (a code) and for people (a sentence).
+ * err - an error, for programs (a code) and for people (a sentence).
  *
  * A fallible function returns an int: >= 0 is success, < 0 is a negated enum sal_code. If a person
- * will read the reason, its last parameter is a struct sal_err, owned by the caller, which may be
+ * will read the reason, the last parameter is a struct sal_err. The caller owns it, and it may be
  * NULL. Making an error never allocates and never fails.
  *
- * SAL_BUG and SAL_ASSERT are for invariants of our own, never for what a peer, a file or a user
- * got wrong. They stop the program, in every build.
+ * SAL_BUG and SAL_ASSERT are for our own invariants, never for mistakes of a peer, a file or a
+ * user. They abort the program, in every build.
  *
  * Threads: any. There is no shared state.
  */
@@ -38,21 +38,24 @@ enum sal_code {
 /* Starts as { 0 }, which means no error. */
 struct sal_err {
 	int code; /* enum sal_code, positive */
-	char text[1000]; /* one sentence, no newline; ends in "..." if it had to be cut */
+	char text[1000]; /* one sentence, no newline; ends in "..." if it is cut */
 };
 
 /*
- * Fills err, if there is one, and returns -code, so that `return sal_err_set(...)` reads well. The
- * arguments may include err->text: that is how a caller puts context before a reason. A code that
- * is no error counts as SAL_UNKNOWN.
+ * Fills err, unless it is NULL, and returns -code, for `return sal_err_set(...)`. The arguments may
+ * include err->text, so that a caller can put context before a reason. A code that is not an error
+ * counts as SAL_UNKNOWN.
  */
 int sal_err_set(struct sal_err *err, enum sal_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The name of a code as PJRT spells it ("NOT_FOUND"), of either sign; "UNKNOWN" if there is none. */
+/*
+ * The name of a code as PJRT spells it ("NOT_FOUND"); code may have either sign. "UNKNOWN" if there
+ * is no such code.
+ */
 const char *sal_code_name(int code);
 
-/* Says where and what on stderr, and aborts. Called through the macros below. */
+/* Prints the place and the message to stderr, and aborts. Use the macros below. */
 void sal_bug(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 

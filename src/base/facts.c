@@ -2,8 +2,8 @@
 #include "base/facts.h"
 
 /*
- * By the value of PJRT_Buffer_Type, as of PJRT 0.81. The vendor's header is not for this layer; a test of
- * the device layer holds the table against it.
+ * Indexed by PJRT_Buffer_Type, as of PJRT 0.81. This layer does not include the vendor's header; a
+ * test of the device layer compares the table with it.
  */
 static const unsigned char type_bytes[] = {
 	[1] = 1, /* PRED */
@@ -28,7 +28,7 @@ static const unsigned char type_bytes[] = {
 	[20] = 1, /* F8E4M3FNUZ */
 	[21] = 1, /* S4 */
 	[22] = 1, /* U4 */
-	[23] = 0, /* TOKEN: has no elements */
+	[23] = 0, /* TOKEN has no elements */
 	[24] = 1, /* S2 */
 	[25] = 1, /* U2 */
 	[26] = 1, /* F8E4M3 */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * facts - what is known about a device and about a compiled program, as plain data.
+ * facts - the properties of a device and of a compiled program, as plain data.
  *
- * Nothing here owns memory: every pointer is borrowed from whoever made the facts, be it the vendor's
- * plugin or the bytes they were read from. The daemon learns them once and sends them along, so that a
- * client can answer questions about them without asking.
+ * Facts own no memory: every pointer is borrowed from their maker, the vendor's plugin or the bytes
+ * from which they were unpacked. The daemon reads them once and sends them to the client, so that
+ * the client can answer questions about them by itself.
  */
 #ifndef SAL_BASE_FACTS_H
 #define SAL_BASE_FACTS_H
@@ -13,13 +13,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes that need not end in NUL. */
+/* Bytes, not necessarily with a NUL at the end. */
 struct sal_text {
 	const char *at;
 	size_t size;
 };
 
-/* Values as PJRT_NamedValue_Type numbers them. */
+/* The numbers of PJRT_NamedValue_Type. */
 enum sal_value_kind {
 	SAL_VALUE_TEXT = 0,
 	SAL_VALUE_INT = 1,
@@ -52,10 +52,10 @@ struct sal_memory_facts {
 /* One device and the memories it can address. */
 struct sal_device_facts {
 	struct sal_text platform_name, platform_version;
-	uint32_t api_major, api_minor; /* of the plugin's interface; clients are not told */
+	uint32_t api_major, api_minor; /* of the plugin's interface; not sent to clients */
 	struct sal_values plugin_attributes;
 	struct sal_values topology_attributes;
-	struct sal_text topology; /* serialised; empty if the vendor cannot */
+	struct sal_text topology; /* serialised; empty if the vendor does not provide it */
 	int32_t device_id, process_index, local_hardware_id;
 	struct sal_text kind, debug_string, to_string;
 	struct sal_values device_attributes;
@@ -64,7 +64,7 @@ struct sal_device_facts {
 	size_t default_memory; /* index in memories */
 };
 
-/* Device and host bytes of a program, as PJRT_Executable_GetCompiledMemoryStats gives them. */
+/* Device and host bytes of a program, from PJRT_Executable_GetCompiledMemoryStats. */
 struct sal_program_memory {
 	int64_t generated_code, argument, output, alias, temp;
 	int64_t host_generated_code, host_argument, host_output, host_alias, host_temp;
@@ -76,7 +76,7 @@ struct sal_output_facts {
 	uint32_t rank;
 	const int64_t *dims;
 	struct sal_text memory_kind;
-	struct sal_text layout; /* serialised as by the Layouts extension; empty: unknown */
+	struct sal_text layout; /* serialised by the Layouts extension; empty: unknown */
 	uint64_t bytes; /* on the device */
 };
 
@@ -93,7 +93,10 @@ struct sal_program_facts {
 	struct sal_text device_assignment; /* serialised; may be empty */
 };
 
-/* Bytes of one element; sub-byte types count as stored on the host, one byte each. 0: unknown type. */
+/*
+ * Size of one element. Types smaller than a byte count as one byte, their size on the host. 0:
+ * unknown type.
+ */
 size_t sal_type_bytes(int32_t type);
 
 #endif

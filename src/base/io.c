@@ -39,7 +39,7 @@ bool sal_write_all(int fd, const void *from, size_t size)
 	return true;
 }
 
-/* So much of the pieces is written. */
+/* Removes the first `size` bytes from the pieces, after they were written. */
 static void advance(struct iovec **pieces, int *count, size_t size)
 {
 	while (*count > 0 && size >= (*pieces)->iov_len) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io - all of it or nothing, from and to a descriptor that blocks; signals do not interrupt it. */
+/* io - reads or writes all bytes of a blocking descriptor, also when signals interrupt a call. */
 #ifndef SAL_BASE_IO_H
 #define SAL_BASE_IO_H
 
@@ -8,10 +8,10 @@
 
 struct iovec;
 
-/* False if there is less, or for an error, which is in errno. */
+/* Return false at the end of file, or after an error; errno then says which. */
 bool sal_read_all(int fd, void *to, size_t size);
 bool sal_write_all(int fd, const void *from, size_t size);
-/* The pieces are changed: they are what is left to write. */
+/* Changes the pieces: they describe the rest that is not written. */
 bool sal_writev_all(int fd, struct iovec *pieces, int count);
 
 #endif

@@ -9,7 +9,10 @@
 
 #define PATH_BYTES 4096
 
-/* The number in a file of a cgroup; UINT64_MAX for "max", and for what is no number or cannot be read. */
+/*
+ * Reads a number from a file of a cgroup. UINT64_MAX for "max", and if the file has no number or
+ * cannot be read.
+ */
 static uint64_t read_limit(const char *path)
 {
 	FILE *file = fopen(path, "re");
@@ -25,7 +28,10 @@ static uint64_t read_limit(const char *path)
 	return *text >= '0' && *text <= '9' && (*end == '\n' || !*end) ? limit : UINT64_MAX;
 }
 
-/* The least limit in the file of that name, from the group up to the mount, which is a group as well. */
+/*
+ * The lowest limit in files of this name, from the group up to the mount point, which is a group
+ * itself.
+ */
 static uint64_t least_limit(const char *mount, char *group, const char *name)
 {
 	uint64_t least = UINT64_MAX;
@@ -44,7 +50,7 @@ static uint64_t least_limit(const char *mount, char *group, const char *name)
 	}
 }
 
-/* Is "memory" among the controllers, which commas separate? */
+/* True if "memory" is in the list of controllers, which is separated by commas. */
 static bool has_memory(const char *controllers)
 {
 	const char *at = controllers;
@@ -60,7 +66,7 @@ static bool has_memory(const char *controllers)
 	return false;
 }
 
-/* One line of proc/self/cgroup: `number:controllers:/group`. Of version 2: no controllers. */
+/* One line of proc/self/cgroup: `number:controllers:/group`. Version 2 has no controllers. */
 static uint64_t limit_of_line(const char *root, char *line)
 {
 	char mount[PATH_BYTES];
@@ -76,7 +82,7 @@ static uint64_t limit_of_line(const char *root, char *line)
 	is_v2 = !*controllers;
 	if (!is_v2 && !has_memory(controllers))
 		return UINT64_MAX;
-	if (strstr(group, "/..")) /* outside of the namespace: only what is mounted can be read */
+	if (strstr(group, "/..")) /* outside of the namespace: read the mount point only */
 		*group = '\0';
 	(void)snprintf(mount, sizeof(mount), "%s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
 	return least_limit(mount, group, is_v2 ? "memory.max" : "memory.limit_in_bytes");

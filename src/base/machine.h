@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine - how much memory this process may use: the machine's, or less where a cgroup says so.
+ * machine - the memory that this process may use: the machine's memory, or less if a cgroup limits
+ * it.
  *
  * Threads: any. There is no state.
  */
@@ -9,12 +10,12 @@
 
 #include <stdint.h>
 
-/* The least of the machine's memory and the limits of this process's cgroups, of version 1 or 2. */
+/* The minimum of the machine's memory and the limits of this process's cgroups, version 1 or 2. */
 uint64_t sal_machine_memory(void);
 
 /*
- * The least limit of the cgroup and all groups above it, UINT64_MAX if there is none. root is put before the paths of
- * proc/self/cgroup and sys/fs/cgroup: "" for this machine's.
+ * The lowest limit of the cgroup and all its parents; UINT64_MAX if there is none. root is a prefix
+ * for the paths proc/self/cgroup and sys/fs/cgroup: "" for this machine.
  */
 uint64_t sal_cgroup_memory(const char *root);
 

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tidy - memory that was freed goes back to the system. The allocator keeps what was allocated in pieces. */
+/* tidy - gives freed memory back to the system, because the allocator keeps it. */
 #ifndef SAL_BASE_TIDY_H
 #define SAL_BASE_TIDY_H
 
-/* If there is enough to be worth it. Takes some 0.1 s for a gigabyte, in which others may have to wait for memory. */
+/*
+ * Does nothing if there is little to give back. Takes about 0.1 s for a gigabyte; other threads may
+ * wait for memory meanwhile.
+ */
 void sal_tidy(void);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 
-/* Wide enough for any number we accept times any scale. */
+/* Wide enough for the product of any number and any scale. */
 __extension__ typedef unsigned __int128 wide;
 
 /* Fewer bytes than this are no device, file or rate: somebody forgot the unit. */
@@ -19,7 +19,7 @@ struct unit {
 	uint64_t scale;
 };
 
-/* One kind of quantity: what it is called, its units, and what may follow them. */
+/* A kind of quantity: its name, its units, and their suffix. */
 struct kind {
 	const char *noun;
 	const char *expected;
@@ -102,7 +102,7 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-/* Reads the digits at *text and moves past them. False if the number exceeds INT64_MAX. */
+/* Reads the digits at *text and skips them. False if the number exceeds INT64_MAX. */
 static bool read_whole(const char **text, uint64_t *out_whole)
 {
 	uint64_t whole = 0;
@@ -118,7 +118,7 @@ static bool read_whole(const char **text, uint64_t *out_whole)
 	return true;
 }
 
-/* Reads the digits after the point. Those past the 18th cannot matter to any unit we have. */
+/* Reads the digits after the point. Digits after the 18th are too small for any unit. */
 static void read_part(const char **text, struct number *n)
 {
 	n->part = 0;
@@ -219,7 +219,7 @@ int sal_duration_parse(const char *text, uint64_t *out_ns, struct sal_err *err)
 	return parse(&duration_kind, text, out_ns, err);
 }
 
-/* value / scale, rounded to hundredths, but with only as many decimals as make three digits. */
+/* value / scale, rounded to hundredths, with only as many decimals as make three digits. */
 static uint64_t round_hundredths(uint64_t value, uint64_t scale)
 {
 	uint64_t step = 1;
@@ -239,7 +239,7 @@ static const char *format(const struct unit *u, uint64_t value, char *buf, size_
 	while (u[1].name && value >= u[1].scale)
 		u++;
 	hundredths = round_hundredths(value, u->scale);
-	/* 999.9us rounds to 1000us, and that is 1ms. */
+	/* 999.9us rounds to 1000us, which is written as 1ms. */
 	if (u[1].name && (wide)hundredths * u->scale >= (wide)u[1].scale * 100) {
 		u++;
 		hundredths = 100;

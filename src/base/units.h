@@ -21,20 +21,22 @@
 
 struct sal_err;
 
-/* Room for whatever the formatters write. */
+/* Enough room for the output of each formatter. */
 #define SAL_UNITS_TEXT 24
 
 /*
- * Each returns SAL_OK, or -SAL_INVALID_ARGUMENT (not of the form above), or -SAL_OUT_OF_RANGE (too
- * large) with *out at 0 and a sentence in err that quotes the text and says what was expected.
+ * Each returns SAL_OK, -SAL_INVALID_ARGUMENT (a wrong form), or -SAL_OUT_OF_RANGE (too large).
+ * After a failure *out is 0, and err has a sentence that quotes the text and says what was
+ * expected.
  */
 int sal_bytes_parse(const char *text, uint64_t *out_bytes, struct sal_err *err);
 int sal_rate_parse(const char *text, uint64_t *out_bytes_per_s, struct sal_err *err);
 int sal_duration_parse(const char *text, uint64_t *out_ns, struct sal_err *err);
 
 /*
- * Three digits in the unit that fits ("15.6GiB", "1.25s", "20ms"), cut to size if there is less room
- * than SAL_UNITS_TEXT. The parsers read it back. Return buf, for use in the arguments of a printf.
+ * Write three digits in the unit that fits ("15.6GiB", "1.25s", "20ms"). The text is cut if there
+ * is less room than SAL_UNITS_TEXT. The parsers can read it. Return buf, for use as an argument of
+ * printf.
  */
 const char *sal_bytes_format(uint64_t bytes, char *buf, size_t size);
 const char *sal_duration_format(uint64_t ns, char *buf, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * words - a sentence that is put together piece by piece, in a buffer of its own.
+ * words - a sentence that is built piece by piece, in a fixed buffer.
  *
  * Threads: any. There is no shared state.
  */
@@ -9,13 +9,13 @@
 
 #include <stddef.h>
 
-/* Starts as { 0 }, which is "". */
+/* { 0 } is the empty sentence. */
 struct sal_words {
 	char at[800];
 	size_t used;
 };
 
-/* What does not fit is cut. */
+/* Text that does not fit is cut. */
 void sal_words_add(struct sal_words *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -12,11 +12,11 @@
 
 static int open_path(const char *path)
 {
-	/* O_NONBLOCK: a FIFO that nobody reads is an error now, not a wait. */
+	/* O_NONBLOCK: opening a FIFO without a reader fails instead of blocking. */
 	return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
-/* Only a regular file can be renamed and begun anew. */
+/* Only a regular file can be renamed and started again. */
 static int remember_path(struct sal_log_file *f, const char *path)
 {
 	struct stat st;
@@ -26,7 +26,7 @@ static int remember_path(struct sal_log_file *f, const char *path)
 		return 0;
 	f->path = realpath(path, NULL);
 	if (!f->path)
-		return 0; /* a name in /proc */
+		return 0; /* a name in /proc is no path */
 	size = strlen(f->path) + sizeof(".1");
 	f->old_path = malloc(size);
 	if (!f->old_path)
@@ -59,7 +59,7 @@ void sal_log_file_close(struct sal_log_file *f)
 	*f = (struct sal_log_file){ .fd = -1 };
 }
 
-/* Go on in the file that has the name now; keep the old one if that cannot be had. */
+/* Opens the file that has the path now. If that fails, the old one stays in use. */
 static void reopen(struct sal_log_file *f)
 {
 	int fd = open_path(f->path);
@@ -89,7 +89,7 @@ static void make_room(struct sal_log_file *f, size_t size)
 		return;
 	if (rename(f->path, f->old_path) == 0)
 		reopen(f);
-	else if (ftruncate(f->fd, 0) < 0) /* no leave to rename: the bound holds all the same */
+	else if (ftruncate(f->fd, 0) < 0) /* no right to rename it */
 		return;
 }
 

@@ -8,7 +8,7 @@ size_t sal_log_line_format(char line[SAL_LOG_LINE_BYTES], enum sal_log_level lev
 			   const char *area, const char *fmt, va_list args)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
-	const size_t most = SAL_LOG_LINE_BYTES - 2; /* the end of the line, a NUL */
+	const size_t most = SAL_LOG_LINE_BYTES - 2; /* minus the newline and the NUL */
 	struct timespec now;
 	struct tm utc;
 	size_t n;

@@ -15,15 +15,15 @@
 #define AREAS_MAX 16
 #define CRASH_WAIT_MS 200
 
-/* Lines of one level about one area. */
+/* The budget for lines of one level in one area. */
 struct area {
-	const char *name; /* borrowed: a literal; NULL: free */
+	const char *name; /* borrowed: a literal; NULL: unused */
 	enum sal_log_level level;
 	struct sal_log_budget budget;
 };
 
 static struct {
-	int fd; /* -1: there is a writer, or nothing at all */
+	int fd; /* -1: a writer is used, or no log is open */
 	enum sal_log_level most;
 	struct sal_log_writer *writer; /* owned */
 	pthread_mutex_t lock; /* guards areas */
@@ -32,7 +32,7 @@ static struct {
 
 /* --- budgets ------------------------------------------------------------------------------------------------ */
 
-/* Each line pays for a time; the burst is how far ahead of now one may have paid. */
+/* Each line moves paid_until_ns forward. The burst limits how far it may be ahead of now. */
 bool sal_log_budget_take(struct sal_log_budget *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
 {
 	uint64_t price_ns = UINT64_C(1000000000) / per_s;
@@ -47,7 +47,7 @@ bool sal_log_budget_take(struct sal_log_budget *b, uint64_t now_ns, uint32_t bur
 	return true;
 }
 
-/* Areas are few; if there should be more, the last ones share. */
+/* There are few areas. If there are too many, the last ones share a budget. */
 static struct area *find_area(const char *name, enum sal_log_level level)
 {
 	size_t i;
@@ -81,7 +81,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Whether one more line of that kind may be written now. Says first how many were left out before it. */
+/*
+ * True if one more line of this level and area may be written now. Before that line, writes how
+ * many lines were left out.
+ */
 static bool is_allowed(enum sal_log_level level, const char *area)
 {
 	uint64_t left_out = 0;
@@ -89,7 +92,7 @@ static bool is_allowed(enum sal_log_level level, const char *area)
 	bool ok;
 
 	if (level == SAL_LOG_DEBUG)
-		return true; /* that is asked for */
+		return true; /* the user asked for debug lines */
 	(void)pthread_mutex_lock(&sink.lock);
 	a = find_area(area, level);
 	ok = sal_log_budget_take(&a->budget, now_ns(), SAL_LOG_BURST_LINES, SAL_LOG_LINES_PER_S);
@@ -104,7 +107,10 @@ static bool is_allowed(enum sal_log_level level, const char *area)
 	return ok;
 }
 
-/* The log's thread: a second has gone by without a line that could have said it. */
+/*
+ * Runs on the log's thread: lines were left out, and no line followed within a second to report
+ * their number.
+ */
 static void report(void)
 {
 	size_t i;
@@ -127,7 +133,7 @@ static void write_now(const char *line, size_t size)
 	struct pollfd p = { .fd = sink.fd, .events = POLLOUT };
 
 	if (poll(&p, 1, 0) <= 0 || write(sink.fd, line, size) < 0)
-		return; /* there is nowhere to say so */
+		return; /* the failure cannot be logged */
 }
 
 static void write_line(enum sal_log_level level, const char *area, const char *fmt, va_list args)
@@ -197,17 +203,20 @@ void sal_log_open(int fd, enum sal_log_level most)
 	sink.most = most;
 }
 
-/* Other threads go on while this one waits for the log's. Then the signal does what it does. */
+/*
+ * Waits until the log's thread has written the last lines, while other threads continue. Then the
+ * signal takes its default action.
+ */
 static void on_crash(int number)
 {
-	char text[] = "died of signal 00\n";
+	char text[] = "killed by signal 00\n";
 
 	text[sizeof(text) - 4] = (char)('0' + number / 10);
 	text[sizeof(text) - 3] = (char)('0' + number % 10);
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
-		text[0] = '\0'; /* what came before is more important */
+		text[0] = '\0'; /* the lines before this one are more important */
 	(void)sal_log_flush(CRASH_WAIT_MS);
-	(void)raise(number); /* comes when this returns: the handler is gone already */
+	(void)raise(number); /* delivered on return, to the default handler */
 }
 
 static void watch_crashes(void)

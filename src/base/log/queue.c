@@ -32,7 +32,7 @@ void sal_log_queue_ring(struct sal_log_queue *q)
 	uint64_t one = 1;
 
 	if (write(q->bell, &one, sizeof(one)) < 0)
-		return; /* it rings already */
+		return; /* the bell is already ringing */
 }
 
 static void copy_in(struct sal_log_queue *q, const char *line, size_t size)

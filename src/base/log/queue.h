@@ -2,8 +2,8 @@
 /*
  * queue - lines on their way to the log's thread: a ring of bytes of fixed size.
  *
- * Putting a line takes a lock for the time of a copy, and rings a bell if the thread sleeps. A line that has no
- * room is counted and forgotten.
+ * Adding a line locks the queue during a copy, and rings a bell if the thread sleeps. A line that
+ * does not fit is counted and dropped.
  *
  * Threads: any may put; the log's thread takes.
  */
@@ -19,12 +19,12 @@
 #include "base/err.h"
 
 #define SAL_LOG_QUEUE_BYTES ((size_t)256 << 10)
-#define SAL_LOG_LINE_BYTES ((size_t)1024) /* the longest line, with its end */
+#define SAL_LOG_LINE_BYTES ((size_t)1024) /* the longest line, with its newline */
 
 struct sal_log_queue {
 	pthread_mutex_t lock;
-	size_t put, taken; /* bytes so far, under lock */
-	uint64_t lost; /* lines since the last take, under lock */
+	size_t put, taken; /* total bytes, under lock */
+	uint64_t lost; /* lines lost since the last take, under lock */
 	bool asleep; /* the thread waits for the bell, under lock */
 	int bell; /* owned: an eventfd */
 	char ring[SAL_LOG_QUEUE_BYTES]; /* under lock */
@@ -33,13 +33,19 @@ struct sal_log_queue {
 int sal_log_queue_init(struct sal_log_queue *q, struct sal_err *err);
 void sal_log_queue_fini(struct sal_log_queue *q);
 
-/* One line with its end, at most SAL_LOG_LINE_BYTES. room_max: bytes of the queue that such lines may fill. */
+/*
+ * Adds one line with its newline, at most SAL_LOG_LINE_BYTES. room_max: bytes of the queue that
+ * such lines may fill.
+ */
 bool sal_log_queue_put(struct sal_log_queue *q, const char *line, size_t size, size_t room_max);
-/* Whole lines, as many as fit into size bytes, which hold at least one; and how many were lost before them. */
+/*
+ * Takes as many whole lines as fit into `size` bytes; one line must fit. *out_lost: lines lost
+ * before these.
+ */
 size_t sal_log_queue_take(struct sal_log_queue *q, char *to, size_t size, uint64_t *out_lost);
-/* Lines that were taken and could not be written. */
+/* Counts lines that were taken but could not be written. */
 void sal_log_queue_lose(struct sal_log_queue *q, uint64_t lines);
-/* True: nothing is there, and the next line rings the bell. False: there is something to take. */
+/* True: the queue is empty, and the next line rings the bell. False: there are lines to take. */
 bool sal_log_queue_sleep(struct sal_log_queue *q);
 /* Signal-safe. */
 void sal_log_queue_ring(struct sal_log_queue *q);

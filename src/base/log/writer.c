@@ -12,17 +12,19 @@
 
 #include "base/log/line.h"
 
-/* What is printed: lines at once and a second, and the part of the queue that they may fill. */
+/* Limits of printed lines: in a burst, a second, and the share of the queue that they may fill. */
 #define PRINTED_BURST_LINES 1000u
 #define PRINTED_LINES_PER_S 100u
 #define PRINTED_QUEUE_BYTES (SAL_LOG_QUEUE_BYTES / 2)
 
-/* One round of the thread. */
+/* Limits of one round of the thread. */
 #define READS_MAX 16
 #define WRITES_MAX 64
 #define REPORT_MS 1000
 
-/* A sanitizer prints its report and ends the process: that has to arrive without our help. */
+/*
+ * A sanitizer prints its report and ends the process, so its output must not depend on our thread.
+ */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OTHERS_PRINT_LAST 1
 #elif defined(__has_feature)
@@ -84,7 +86,7 @@ static void add_printed(struct sal_log_writer *w, const char *bytes, size_t size
 	}
 }
 
-/* Some of it; false if there is no more now. */
+/* Reads some printed bytes. False if there are no more for now. */
 static bool read_printed(struct sal_log_writer *w)
 {
 	char bytes[SAL_LOG_WRITE_BYTES];
@@ -102,7 +104,7 @@ static bool read_printed(struct sal_log_writer *w)
 
 /* --- what is written ---------------------------------------------------------------------------------------- */
 
-/* The next lines; false if there are none. */
+/* Takes the next lines from the queue. False if there are none. */
 static bool fill(struct sal_log_writer *w)
 {
 	char lines[SAL_LOG_WRITE_BYTES - SAL_LOG_LINE_BYTES];
@@ -110,21 +112,22 @@ static bool fill(struct sal_log_writer *w)
 
 	w->out_at = w->out_size = 0;
 	if (n == 0) {
-		sal_log_queue_lose(&w->queue, w->out_lost); /* say it with the next line */
+		sal_log_queue_lose(&w->queue, w->out_lost); /* the next line reports them */
 		return false;
 	}
 	if (w->is_torn)
 		w->out[w->out_size++] = '\n';
 	if (w->out_lost)
-		w->out_size += sal_log_line_print(w->out + w->out_size, SAL_LOG_WARN, "log",
-						  "lost %llu lines: the log was not taken in time",
-						  (unsigned long long)w->out_lost);
+		w->out_size +=
+			sal_log_line_print(w->out + w->out_size, SAL_LOG_WARN, "log",
+					   "lost %llu lines: the log could not be written in time",
+					   (unsigned long long)w->out_lost);
 	memcpy(w->out + w->out_size, lines, n);
 	w->out_size += n;
 	return true;
 }
 
-/* The sink refuses: a full disk, or a reader that has gone. */
+/* The sink failed: a full disk, or a pipe without a reader. */
 static void lose(struct sal_log_writer *w)
 {
 	uint64_t lines = 0;
@@ -134,7 +137,7 @@ static void lose(struct sal_log_writer *w)
 		lines += w->out[i] == '\n';
 	if (w->out_at > 0) {
 		w->is_torn = w->out[w->out_at - 1] != '\n';
-	} else { /* that lines are lost has not been said; what says so is no line of anybody's */
+	} else { /* the loss was not reported; the report itself is not a lost line */
 		lines += w->out_lost;
 		lines -= (w->is_torn ? 1u : 0u) + (w->out_lost ? 1u : 0u);
 	}
@@ -143,16 +146,16 @@ static void lose(struct sal_log_writer *w)
 }
 
 /*
- * The next write may hold up this thread: whoever prints meanwhile must be refused, not held up, too. Again each
- * time, for starting a child with our stderr makes the pipe one that blocks.
+ * The next write may block this thread. Printing must then fail instead of blocking, too. Set again
+ * each time, because starting a child with our stderr makes the pipe blocking.
  */
-static void let_nobody_wait(struct sal_log_writer *w)
+static void make_printing_nonblocking(struct sal_log_writer *w)
 {
 	if (w->print_end >= 0)
 		(void)fcntl(w->print_end, F_SETFL, O_WRONLY | O_NONBLOCK);
 }
 
-/* Some of it, as long as the sink takes it. */
+/* Writes some lines, as long as the sink does not block. */
 static void write_some(struct sal_log_writer *w)
 {
 	int writes;
@@ -164,7 +167,7 @@ static void write_some(struct sal_log_writer *w)
 			return;
 		if (!sal_log_file_is_ready(&w->file))
 			return;
-		let_nobody_wait(w);
+		make_printing_nonblocking(w);
 		n = sal_log_file_write(&w->file, w->out + w->out_at, w->out_size - w->out_at);
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
@@ -215,7 +218,9 @@ static void *run(void *ctx)
 		if (asked && !more && w->partial_size > 0)
 			end_printed_line(w);
 		write_some(w);
-		/* What was said before the question has been seen; is it written? */
+		/*
+		 * All lines before the flush request have been taken. Check that they are written.
+		 */
 		if (asked && !more && w->out_at == w->out_size && sal_log_queue_sleep(&w->queue))
 			atomic_store(&w->flush, false);
 	}
@@ -252,7 +257,7 @@ static int start_thread(struct sal_log_writer *w, struct sal_err *err)
 	sigset_t all, before;
 	int why;
 
-	(void)sigfillset(&all); /* signals are for others; and SIGPIPE for nobody */
+	(void)sigfillset(&all); /* this thread takes no signals, and no SIGPIPE */
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	why = pthread_create(&w->thread, NULL, run, w);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -339,7 +344,7 @@ void sal_log_writer_destroy(struct sal_log_writer *w, unsigned wait_ms)
 	atomic_store(&w->stop, true);
 	sal_log_queue_ring(&w->queue);
 	if (!wait_until(&w->ended, true, until_ns + UINT64_C(50000000))) {
-		(void)pthread_detach(w->thread); /* held up by a disk: it ends with the process */
+		(void)pthread_detach(w->thread); /* blocked by a disk: it ends with the process */
 		return;
 	}
 	(void)pthread_join(w->thread, NULL);

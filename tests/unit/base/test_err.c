@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* err: codes, sentences, and the two ways to stop. */
+/* err: codes, sentences, and the two ways to abort. */
 #include "base/err.h"
 
 #include <setjmp.h>
@@ -99,7 +99,7 @@ static void call_true_assert(void)
 	SAL_ASSERT(1 + 1 == 2);
 }
 
-/* Runs a function in a child and returns its wait status; what it said on stderr is in said. */
+/* Runs a function in a child and returns its wait status. said receives the child's stderr. */
 static int run_child(void (*function)(void), char *said, size_t size)
 {
 	size_t used = 0;

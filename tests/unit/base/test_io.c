@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* io: all bytes or none, whatever pieces the system moves them in. */
+/* io: all bytes are moved, however the system splits them. */
 #include "base/io.h"
 
 #include <fcntl.h>
@@ -53,7 +53,7 @@ static void on_signal(int number)
 	(void)number;
 }
 
-/* From now on SIGUSR1 ends a call early, in the middle of its bytes or before the first. */
+/* From now on SIGUSR1 interrupts a call, in the middle of its bytes or before the first. */
 static void let_signals_interrupt(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };

@@ -58,7 +58,7 @@ static void stop(void)
 	sal_log_stop(PATIENCE_MS);
 }
 
-/* All of a file; to be freed. */
+/* The whole file. The caller frees it. */
 static char *read_file(const char *from)
 {
 	int fd = open(from, O_RDONLY | O_CLOEXEC);
@@ -73,7 +73,7 @@ static char *read_file(const char *from)
 	return text;
 }
 
-/* How often the words are in the text. */
+/* The number of occurrences of the words. */
 static unsigned count(const char *text, const char *words)
 {
 	unsigned n = 0;
@@ -136,7 +136,7 @@ static void test_a_line_that_is_too_long_is_cut(void **state)
 	free(text);
 }
 
-/* Reads the pipe until that many lines are accounted for, as written or as lost. */
+/* Reads the pipe until this many lines were seen or reported as lost. */
 static void read_lines(int from, unsigned lines)
 {
 	char *text = calloc(1, TEXT_MAX);
@@ -157,7 +157,7 @@ static void read_lines(int from, unsigned lines)
 	free(text);
 }
 
-/* Without the queue this test would wait for ever. */
+/* Without the queue this test would never end. */
 static void test_a_pipe_that_nobody_reads(void **state)
 {
 	const unsigned lines = 20000;
@@ -171,8 +171,8 @@ static void test_a_pipe_that_nobody_reads(void **state)
 	start(name, 0);
 	for (i = 0; i < lines; i++)
 		sal_log_debug("here", "line %u, and some words that fill the pipe", i);
-	assert_false(sal_log_flush(10)); /* gives up */
-	alarm(60); /* in place of waiting for ever */
+	assert_false(sal_log_flush(10)); /* after the timeout */
+	alarm(60); /* ends a test that hangs */
 	read_lines(ends[0], lines);
 	alarm(0);
 	stop();
@@ -204,14 +204,16 @@ static void test_a_disk_that_is_full(void **state)
 
 	(void)state;
 	if (stat("/dev/full", &st) < 0 || !S_ISCHR(st.st_mode))
-		skip(); /* nothing there, or somebody's file: it is not ours to make or to fill */
+		skip(); /* missing, or somebody's regular file, which must not be filled */
 	start("/dev/full", 0);
 	for (i = 0; i < 1000; i++)
 		sal_log_debug("here", "line %d", i);
 	stop();
 }
 
-/* What could not be written is counted, and the count is written when there is room. */
+/*
+ * Lines that could not be written are counted, and the count is written when there is room again.
+ */
 static void test_a_disk_that_is_full_for_a_while(void **state)
 {
 	struct rlimit before, none;
@@ -337,7 +339,7 @@ static void test_a_budget(void **state)
 	assert_false(sal_log_budget_take(&b, 5 * S + S / 4, 10, 2));
 	assert_true(sal_log_budget_take(&b, 5 * S + S / 2, 10, 2));
 	assert_false(sal_log_budget_take(&b, 5 * S + S / 2, 10, 2));
-	for (i = 0, taken = 0; i < 100; i++) /* it fills up, and no further */
+	for (i = 0, taken = 0; i < 100; i++) /* the pipe is full after some lines */
 		taken += sal_log_budget_take(&b, 1000 * S, 10, 2);
 	assert_int_equal(taken, 10);
 }
@@ -385,8 +387,8 @@ static void test_lines_at_the_cost_of_their_cause(void **state)
 
 /* --- what others print --------------------------------------------------------------------------------------- */
 
-/* Under a sanitizer what is printed goes straight to the file. */
-static bool reads_what_is_printed(void)
+/* Under a sanitizer, printed text goes directly to the file. */
+static bool can_read_printed_text(void)
 {
 	struct stat st;
 
@@ -398,7 +400,7 @@ static void print(const char *text)
 	assert_int_equal(write(STDERR_FILENO, text, strlen(text)), (ssize_t)strlen(text));
 }
 
-static void test_what_is_printed_is_in_the_log(void **state)
+static void test_printed_text_is_logged(void **state)
 {
 	char *text;
 
@@ -411,26 +413,26 @@ static void test_what_is_printed_is_in_the_log(void **state)
 	stop();
 	text = read_file(path);
 	assert_non_null(strstr(text, "the vendor speaks\n"));
-	assert_non_null(strstr(text, "and does not end its line\n")); /* a line stays whole */
+	assert_non_null(strstr(text, "and does not end its line\n")); /* the line is not split */
 	assert_non_null(strstr(text, "here: meanwhile\n"));
 	assert_non_null(strstr(text, "again"));
 	free(text);
 }
 
-/* A vendor that talks all the time neither waits nor fills the disk, nor pushes out our lines. */
-static void test_a_flood_of_what_is_printed(void **state)
+/* A vendor that prints all the time neither blocks, nor fills the disk, nor displaces our lines. */
+static void test_a_flood_of_printed_text(void **state)
 {
 	char *text;
 	int i;
 
 	(void)state;
 	start(path, 0);
-	if (!reads_what_is_printed()) {
+	if (!can_read_printed_text()) {
 		stop();
 		skip();
 	}
 	for (i = 0; i < 50000; i++)
-		if (write(STDERR_FILENO, "chatter\n", 8) < 0) /* refused, not held up */
+		if (write(STDERR_FILENO, "chatter\n", 8) < 0) /* fails instead of blocking */
 			continue;
 	sal_log_info("here", "our line");
 	stop();
@@ -441,7 +443,7 @@ static void test_a_flood_of_what_is_printed(void **state)
 	free(text);
 }
 
-/* Also a sink that nobody reads does not make the vendor wait. */
+/* A vendor does not block either when nobody reads the sink. */
 static void test_printing_while_nobody_reads(void **state)
 {
 	char name[32];
@@ -451,7 +453,7 @@ static void test_printing_while_nobody_reads(void **state)
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
 	(void)snprintf(name, sizeof(name), "/proc/self/fd/%d", ends[1]);
 	start(name, 0);
-	if (reads_what_is_printed())
+	if (can_read_printed_text())
 		for (i = 0; i < 100000; i++)
 			if (write(STDERR_FILENO, "chatter and more of it\n", 23) < 0)
 				continue;
@@ -460,12 +462,12 @@ static void test_printing_while_nobody_reads(void **state)
 	(void)close(ends[1]);
 }
 
-/* libuv does that to the stderr that a child gets. */
+/* libuv makes the stderr of a child blocking. */
 static void test_the_pipe_goes_on_to_refuse(void **state)
 {
 	(void)state;
 	start(path, 0);
-	if (!reads_what_is_printed()) {
+	if (!can_read_printed_text()) {
 		stop();
 		skip();
 	}
@@ -499,7 +501,7 @@ static void test_a_crash_leaves_its_last_words(void **state)
 	text = read_file(path);
 	assert_non_null(strstr(text, "here: the last line\n"));
 	assert_non_null(strstr(text, "the vendor's last words\n"));
-	assert_non_null(strstr(text, "died of signal 06\n"));
+	assert_non_null(strstr(text, "killed by signal 06\n"));
 	free(text);
 }
 
@@ -521,8 +523,8 @@ int main(void)
 		cmocka_unit_test(test_a_budget),
 		test_in_folder(test_one_area_does_not_push_out_another),
 		test_in_folder(test_lines_at_the_cost_of_their_cause),
-		test_in_folder(test_what_is_printed_is_in_the_log),
-		test_in_folder(test_a_flood_of_what_is_printed),
+		test_in_folder(test_printed_text_is_logged),
+		test_in_folder(test_a_flood_of_printed_text),
 		cmocka_unit_test(test_printing_while_nobody_reads),
 		test_in_folder(test_the_pipe_goes_on_to_refuse),
 		test_in_folder(test_a_crash_leaves_its_last_words),

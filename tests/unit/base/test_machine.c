@@ -35,7 +35,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* A file below root, with the folders on the way. */
+/* Writes a file below root, and makes its parent folders. */
 static void put(const char *root, const char *path, const char *text)
 {
 	char full[256], *slash;
@@ -105,7 +105,10 @@ static void version_1_counts_too(void **state)
 	/* Controllers can be mounted together. */
 	put(root, "proc/self/cgroup", "7:cpu,memory:/docker/f\n");
 	assert_int_equal(sal_cgroup_memory(root), 3 * GIB);
-	/* Without a namespace, the group's own folder is not there, but its limit is at the top. */
+	/*
+	 * In a container without a cgroup namespace, the group's folder is missing, but its limit
+	 * is at the mount point.
+	 */
 	put(root, "proc/self/cgroup", "7:memory:/kubepods/pod/g\n");
 	put(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "1073741824\n");
 	assert_int_equal(sal_cgroup_memory(root), 1 * GIB);

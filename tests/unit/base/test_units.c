@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* units: what is accepted, what is refused and how, and that what is shown can be read back. */
+/* units: accepted and refused texts, and formatted values that can be parsed again. */
 #include "base/units.h"
 
 #include <inttypes.h>
@@ -46,7 +46,10 @@ static void accepts(parser *parse, const struct sample *samples, size_t count)
 	}
 }
 
-/* Refuses with this code, in a sentence that quotes the text and gives an example. */
+/*
+ * The parser refuses the text with this code, in a sentence that quotes the text and has an
+ * example.
+ */
 static void refuses(parser *parse, const char *text, int code, const char *example)
 {
 	struct sal_err err = { 0 };
@@ -61,7 +64,7 @@ static void refuses(parser *parse, const char *text, int code, const char *examp
 	assert_non_null(strstr(err.text, "expected"));
 	assert_non_null(strstr(err.text, example));
 
-	/* Without a place for the sentence, the same. */
+	/* The same without an err. */
 	assert_int_equal(parse(text, &value, NULL), -code);
 }
 
@@ -254,7 +257,7 @@ static bool is_near(uint64_t a, uint64_t b)
 	return gap <= b / 150;
 }
 
-/* Any value, shown and read back, is the same to the three digits shown. */
+/* Any value, formatted and parsed again, is equal in the three digits shown. */
 static void shown_values_read_back(void **state)
 {
 	uint64_t seed = 20200302;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* words: pieces are added, and what does not fit is cut. */
+/* words: pieces are added, and text that does not fit is cut. */
 #include "base/words.h"
 
 #include <setjmp.h>
