@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * compiler - a vendor's compiler, apart from its device: salus-compile makes images, salusd only loads them.
+ * compiler - a vendor's compiler, separate from its device: salus-compile makes images, salusd only
+ * loads them.
  *
- * Each device of device.h has a compiler, and the suite of devices (tests/cts/test_devices.c) covers both. A compiled
- * program is described, serialised and freed. It never runs: a stream loads its image.
+ * Each device of device.h has a compiler, and the conformance suite (tests/cts/test_devices.c)
+ * covers both. A compiled program can be described, serialised and freed. It never runs itself: a
+ * stream loads its image.
  *
  * Threads: as in device.h.
  */
@@ -12,10 +14,13 @@
 
 #include "device/device.h"
 
-struct sal_compiled; /* the outcome of a compilation */
+struct sal_compiled; /* the result of a compilation */
 
 struct sal_compiler_ops {
-	/* Compile `program` (format "mlir" or "hlo") with serialised CompileOptionsProto for this stream's device. */
+	/*
+	 * Compiles `program` (format "mlir" or "hlo") with a serialised CompileOptionsProto for
+	 * this stream's device.
+	 */
 	int (*compile)(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		       struct sal_text options, struct sal_compiled **out_compiled,
 		       struct sal_err *err);

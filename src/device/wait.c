@@ -29,7 +29,7 @@ int sal_download_and_wait(const struct sal_device_ops *ops, struct sal_buffer *b
 	rc = ops->download(b, dst, size, on_done, &w, err);
 	if (rc >= 0) {
 		while (sem_wait(&w.done) < 0)
-			; /* a signal */
+			; /* interrupted by a signal */
 		rc = -w.code;
 	}
 	(void)sem_destroy(&w.done);

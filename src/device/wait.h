@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wait - a download that is over when the call is, on either device. */
+/* wait - a download that is complete when the call returns, for both devices. */
 #ifndef SAL_DEVICE_WAIT_H
 #define SAL_DEVICE_WAIT_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every device through one suite: what device/device.h promises must hold for all of them.
+ * One conformance suite for every device: it tests the promises of device/device.h.
  *
- * A subject is a device, the fake one in several moods, with a way to write the few programs that the suite needs. All work on vectors of
- * four floats, but for those that fail.
+ * A subject is a device (the fake one in several configurations), with a source text for each of
+ * the few programs that the suite needs. All programs work on vectors of four floats, except those
+ * that fail.
  */
 #include "device/compiler.h"
 
@@ -30,12 +31,12 @@
 
 enum program_kind {
 	ADD, /* (a, b) -> a + b, cheap enough to run inside execute */
-	COSTLY, /* the same, with a detour that takes a while */
-	DONATE, /* the same, in the place of a */
+	COSTLY, /* the same, with more computation */
+	DONATE, /* the same, into the memory of a */
 	TWO, /* (a, b) -> b, a */
-	FAILING, /* () -> something whose computation fails */
-	AFTER, /* that -> something */
-	MANY, /* (600 vectors) -> the last but one + the last */
+	FAILING, /* () -> a vector; its computation fails */
+	AFTER, /* the vector of FAILING -> a vector */
+	MANY, /* (600 vectors) -> the sum of the last two */
 	BROKEN, /* cannot be compiled */
 };
 
@@ -47,7 +48,7 @@ struct subject {
 	const char *(*program)(enum program_kind kind);
 	struct sal_text options;
 	bool runs_inside; /* all its iterations end inside execute */
-	bool chains; /* declares that execute may be called from within done */
+	bool chains; /* its done functions may call execute */
 };
 
 static struct sal_text text_of(const char *text)
@@ -85,7 +86,7 @@ static const char *fake_program(enum program_kind kind)
 static const char compile_options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
 
 #define VECTOR "tensor<4xf32>"
-#define HUGE_VECTOR "tensor<17592186044416xf32>" /* 2^46 bytes: more than there are addresses for */
+#define HUGE_VECTOR "tensor<17592186044416xf32>" /* 2^46 bytes: larger than the address space */
 
 static const char *many_program(void)
 {
@@ -126,7 +127,7 @@ static const char *pjrt_program(enum program_kind kind)
 	case TWO:
 		return "module @two { func.func public @main(%a: " VECTOR ", %b: " VECTOR
 		       ") -> (" VECTOR ", " VECTOR ") { return %b, %a : " VECTOR ", " VECTOR " } }";
-	case FAILING: /* costly enough not to run before execute returns */
+	case FAILING: /* so costly that execute returns before its end */
 		return "module @failing { func.func public @main() -> " HUGE_VECTOR
 		       " { %0 = stablehlo.iota dim = 0 : " HUGE_VECTOR
 		       " %1 = stablehlo.multiply %0, %0 : " HUGE_VECTOR " return %1 : " HUGE_VECTOR
@@ -148,7 +149,7 @@ struct outcome {
 	pthread_mutex_t lock;
 	pthread_cond_t told;
 	unsigned int count;
-	int code; /* the last */
+	int code; /* of the last call */
 	char text[256];
 };
 
@@ -181,7 +182,7 @@ static unsigned int told(struct outcome *o)
 	return count;
 }
 
-/* Waits until o was told that many times, and says what it was told last; -1: never. */
+/* Waits until this many calls of done, and returns the last code; -1: timeout. */
 static int wait_for(struct outcome *o, unsigned int count)
 {
 	struct timespec until;
@@ -243,7 +244,7 @@ static void fine(struct bench *t, int rc)
 		fail_msg("%s: %s", sal_code_name(rc), t->err.text);
 }
 
-/* A refusal comes with a code and a reason. */
+/* A refusal has a code and a reason. */
 static void refused(struct bench *t, int rc)
 {
 	assert_true(rc < 0);
@@ -293,7 +294,7 @@ static struct sal_saved *save(struct bench *t, struct sal_buffer *b)
 	return saved;
 }
 
-/* To the host and back, through as many doors as there are; takes b. */
+/* Pages b out and in again, in each way that the device supports; takes b. */
 static struct sal_buffer *page(struct bench *t, struct sal_stream *to, struct sal_buffer *take_b)
 {
 	struct sal_saved *saved = save(t, take_b);
@@ -309,7 +310,7 @@ static struct sal_buffer *page(struct bench *t, struct sal_stream *to, struct sa
 	return back;
 }
 
-/* Downloads; returns the code of the failure, if any, however it was told. */
+/* Downloads. Returns the code of a failure, from the call or from done. */
 static int get(struct bench *t, struct sal_buffer *b, void *dst, size_t size)
 {
 	struct outcome o;
@@ -322,7 +323,7 @@ static int get(struct bench *t, struct sal_buffer *b, void *dst, size_t size)
 	return wait_for(&o, 1);
 }
 
-/* Whether b holds first * scale, (first + 1) * scale, ... */
+/* Checks that b is first * scale, (first + 1) * scale, ... */
 static void expect(struct bench *t, struct sal_buffer *b, float first, float scale)
 {
 	float data[LANES] = { 0 };
@@ -399,7 +400,7 @@ static void streams_come_and_go(void **state)
 			expect(t, b, (float)i, 1);
 			t->ops->free_buffer(b);
 		}
-		/* The one of the bench goes too, so that the device is without any for a moment. */
+		/* Also closes the bench's stream, so that the device has no stream for a moment. */
 		t->ops->close_stream(t->stream);
 		for (int i = 0; i < 3; i++)
 			t->ops->close_stream(streams[i]);
@@ -429,7 +430,7 @@ static void copied_data_can_be_reused(void **state)
 	assert_int_equal(told(&released), 1);
 }
 
-/* Aligned as the CPU plugin needs it to do without a copy. */
+/* Aligned so that the CPU plugin does not copy. */
 static float *aligned_data(float first)
 {
 	float *data = aligned_alloc(64, 64);
@@ -453,7 +454,7 @@ static void aliased_data_is_released(void **state)
 	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released, &b,
 			       &t->err));
 	expect(t, b, 5, 1);
-	/* Neither device copies, if it can avoid it. */
+	/* Both devices avoid the copy. */
 	assert_int_equal(told(&released), 0);
 	t->ops->free_buffer(b);
 	assert_int_equal(wait_for(&released, 1), SAL_OK);
@@ -492,7 +493,7 @@ static void aliased_data_outlives_its_buffer(void **state)
 	t->ops->unload(p);
 }
 
-/* What an element of a type may be, as the host stores it. */
+/* The valid bits of an element of this type, as the host stores it. */
 static unsigned char type_mask(int32_t type)
 {
 	switch (type) {
@@ -619,7 +620,7 @@ static void saved_bytes_can_be_read(void **state)
 	assert_int_equal(bytes.size, sizeof(data));
 	memcpy(data, bytes.at, sizeof(data));
 	assert_true(data[0] == 5 && data[LANES - 1] == 5 + LANES - 1);
-	expect(t, b, 5, 1); /* saving leaves it as it is */
+	expect(t, b, 5, 1); /* save does not change the buffer */
 	t->ops->free_saved(saved);
 	t->ops->free_saved(NULL);
 	t->ops->free_buffer(b);
@@ -649,7 +650,7 @@ static void copies_stand_alone(void **state)
 	t->ops->free_buffer(copy);
 }
 
-/* Where a copy is in place of its source, taking it over must leave the source alone. */
+/* Donating a copy must not change its source, even if the two share memory. */
 static void copies_can_be_donated(void **state)
 {
 	struct bench *t = *state;
@@ -848,7 +849,7 @@ static void iterations_compute(void **state)
 	assert_int_equal(told(&done), 1);
 	expect(t, outputs[0], 20, 1);
 	expect(t, outputs[1], 10, 1);
-	expect(t, args[0], 10, 1); /* not taken over */
+	expect(t, args[0], 10, 1); /* not donated */
 	for (int i = 0; i < 2; i++) {
 		t->ops->free_buffer(args[i]);
 		t->ops->free_buffer(outputs[i]);
@@ -871,7 +872,7 @@ static void outputs_can_be_used_at_once(void **state)
 		t->ops->free_buffer(args[0]);
 		args[0] = out;
 	}
-	/* Everything was freed behind its back, the program included. */
+	/* All buffers and the program were freed while the iteration ran. */
 	t->ops->unload(p);
 	expect(t, args[0], 1, 1024);
 	assert_int_equal(wait_for(&done, 10), SAL_OK);
@@ -929,13 +930,13 @@ static void kept_arguments_are_not_consumed(void **state)
 	struct bench *t = *state;
 	struct sal_loaded *p = load(t, DONATE);
 	struct sal_buffer *args[2] = { put(t, t->stream, 1), put(t, t->stream, 1) };
-	const int64_t keep[] = { 0 };
+	const int64_t retained[] = { 0 };
 	struct sal_buffer *out;
 	struct outcome done;
 	struct sal_execution x = pair(args, &out, 1, &done);
 
-	x.keep = keep;
-	x.keep_count = 1;
+	x.retained = retained;
+	x.retained_count = 1;
 	for (unsigned int i = 1; i <= 3; i++) {
 		fine(t, t->ops->execute(p, &x, &t->err));
 		assert_int_equal(wait_for(&done, i), SAL_OK);
@@ -948,7 +949,7 @@ static void kept_arguments_are_not_consumed(void **state)
 	t->ops->unload(p);
 }
 
-/* Nobody may write to the host's memory, not even where a program could take it over. */
+/* Nobody may write to the host's memory, even if a program could donate it. */
 static void aliased_data_is_not_written(void **state)
 {
 	struct bench *t = *state;
@@ -1006,7 +1007,7 @@ static void errors_spread(void **state)
 	t->ops->free_buffer(bad);
 	t->ops->free_buffer(worse);
 
-	/* The stream goes on. */
+	/* The stream still works. */
 	bad = put(t, t->stream, 1);
 	expect(t, bad, 1, 1);
 	t->ops->free_buffer(bad);
@@ -1057,7 +1058,7 @@ struct runner {
 	bool failed;
 };
 
-/* Without assertions of cmocka, which are for the main thread only. */
+/* Without cmocka's assertions, which work only on the main thread. */
 static void *run_chain(void *arg)
 {
 	struct runner *r = arg;
@@ -1115,12 +1116,12 @@ static void streams_run_side_by_side(void **state)
 #define LINKS 1000
 
 enum phase {
-	IN_EXECUTE, /* a call is under way; its done has not been called */
-	RETURNED, /* it has returned first: done goes on */
-	ENDED, /* done was called first: whoever called execute goes on */
+	IN_EXECUTE, /* the call has not returned, and done was not called */
+	RETURNED, /* execute returned first: done continues the chain */
+	ENDED, /* done was called first: the caller of execute continues the chain */
 };
 
-/* Iterations, each with the output of the one before. */
+/* A chain of iterations: each takes the output of the previous one. */
 struct chain {
 	struct bench *bench;
 	struct sal_loaded *program;
@@ -1128,7 +1129,7 @@ struct chain {
 	struct sal_buffer *out;
 	unsigned int left;
 	_Atomic enum phase phase;
-	atomic_uint depth, deepest, inside; /* of calls of done; how many were inside execute */
+	atomic_uint depth, deepest, inside; /* of nested done calls; inside execute */
 	struct outcome end;
 };
 
@@ -1149,7 +1150,7 @@ static void chain_fini(struct chain *c)
 	ops->unload(c->program);
 }
 
-/* Whether the chain added LINKS times. */
+/* Checks that the chain added LINKS times. */
 static void chain_expect(struct chain *c)
 {
 	float data[LANES] = { 0 };
@@ -1159,7 +1160,7 @@ static void chain_expect(struct chain *c)
 		assert_true(data[i] == (float)i + LINKS * (float)(1 + i));
 }
 
-/* The output takes the place of its argument; false: that was the last. */
+/* The output replaces its argument. Returns false after the last link. */
 static bool chain_advance(struct chain *c)
 {
 	c->bench->ops->free_buffer(c->args[0]);
@@ -1169,7 +1170,7 @@ static bool chain_advance(struct chain *c)
 
 static void start_links(struct chain *c);
 
-/* Executes again, unless that would be inside execute: then whoever is in there does. */
+/* Executes again, unless this call is inside execute: then the caller of execute continues. */
 static void on_link(void *ctx, int code, const char *message)
 {
 	struct chain *c = ctx;
@@ -1190,7 +1191,10 @@ static void on_link(void *ctx, int code, const char *message)
 	atomic_fetch_sub(&c->depth, 1);
 }
 
-/* A loop, not a recursion: an iteration that ends inside the call is followed by the next round. */
+/*
+ * A loop, not a recursion: after an iteration that ends inside the call, the loop starts the next
+ * one.
+ */
 static void start_links(struct chain *c)
 {
 	struct sal_execution x = {
@@ -1215,7 +1219,10 @@ static void start_links(struct chain *c)
 	note(&c->end, SAL_OK, "");
 }
 
-/* What a device declares, it does: a thousand iterations, each started by the done of the one before. */
+/*
+ * A device that declares can_execute_in_done supports it: a thousand iterations, each started by
+ * the done function of the previous one.
+ */
 static void iterations_chain_from_within_done(void **state)
 {
 	static const enum program_kind kinds[] = { ADD, COSTLY };
@@ -1224,14 +1231,14 @@ static void iterations_chain_from_within_done(void **state)
 
 	assert_int_equal(t->ops->can_execute_in_done(t->device), t->subject->chains);
 	if (!t->subject->chains)
-		return; /* the test above is all that is promised */
+		return; /* the other test covers these devices */
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		chain_init(&c, t, kinds[i]);
 		start_links(&c);
 		if (wait_for(&c.end, 1) != SAL_OK)
 			fail_msg("%u links left: %s", c.left, c.end.text);
 		chain_expect(&c);
-		/* On any one thread: within execute, within done. */
+		/* Nesting on one thread: in execute, in done. */
 		assert_in_range(atomic_load(&c.deepest), 1, 2);
 		if (t->subject->runs_inside)
 			assert_int_equal(atomic_load(&c.inside), LINKS);
@@ -1239,7 +1246,7 @@ static void iterations_chain_from_within_done(void **state)
 	}
 }
 
-/* What all devices do: done only wakes somebody, who starts the next one. */
+/* All devices support this: done only wakes a thread, which starts the next iteration. */
 static void iterations_chain_by_waking(void **state)
 {
 	struct bench *t = *state;
@@ -1259,7 +1266,7 @@ static void iterations_chain_by_waking(void **state)
 	chain_fini(&c);
 }
 
-/* Somebody else uses the device while a done function is being called. */
+/* Another thread uses the device during a call of done. */
 struct other {
 	struct bench *bench;
 	struct sal_loaded *program;
@@ -1291,7 +1298,10 @@ static void *use_device(void *arg)
 	return NULL;
 }
 
-/* It blocks, which no done function may: only so can be seen that the device holds nothing meanwhile. */
+/*
+ * Blocks, which a done function must not do: only this shows that the device holds no lock during
+ * the call.
+ */
 static void let_other_finish(void *ctx, int code, const char *message)
 {
 	struct other *o = ctx;
@@ -1375,9 +1385,9 @@ static int run_suite(const struct subject *subject)
 /* --- sanitizers and a plugin that was built without them --- */
 
 /*
- * One test asks for more memory than there is. And the leak detector at times crashes on the thread-local
- * memory of the plugin's threads; without a look at that, it takes what libc keeps there for lost.
- * NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers' names.
+ * One test requests more memory than exists. The leak detector sometimes crashes on the
+ * thread-local memory of the plugin's threads; without scanning that memory, it reports libc's
+ * allocations there as leaks. NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers' names.
  */
 const char *__asan_default_options(void);
 const char *__lsan_default_options(void);
@@ -1399,7 +1409,10 @@ const char *__lsan_default_suppressions(void)
 }
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* The plugin's locks are invisible to the thread sanitizer: all that its threads do looks like a race. */
+/*
+ * The thread sanitizer does not see the plugin's locks, so it reports everything that the plugin's
+ * threads do as a race.
+ */
 static bool can_watch_plugins(void)
 {
 #if defined(__has_feature)

@@ -61,14 +61,15 @@ static int array_bytes(const struct sal_array *array, uint64_t *out_bytes, struc
 		if (array->dims[i] < 0 ||
 		    __builtin_mul_overflow(bytes, (uint64_t)array->dims[i], &bytes) ||
 		    bytes > INT64_MAX)
-			return sal_err_set(err, SAL_INVALID_ARGUMENT, "dimension %lld is no size",
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "dimension %lld is not a size",
 					   (long long)array->dims[i]);
 	}
 	*out_bytes = bytes;
 	return SAL_OK;
 }
 
-/* A handle on a new cell with room for an array. */
+/* Makes a handle to a new cell with room for an array. */
 static int make_buffer(struct sal_stream *s, int32_t type, uint64_t size,
 		       struct sal_buffer **out_buffer, struct sal_err *err)
 {
@@ -123,16 +124,16 @@ int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const v
 
 /* --- what happens to a cell, in turn --- */
 
-struct cell_job {
-	struct fake_job job;
+struct cell_work {
+	struct fake_work work;
 	struct fake_cell *from; /* a reference */
 	struct fake_cell *to; /* a reference; NULL: to dst */
 	void *dst; /* borrowed; may be NULL */
 };
 
-static void run_cell(struct fake_job *job, bool cancelled)
+static void run_cell(struct fake_work *work, bool cancelled)
 {
-	struct cell_job *c = (struct cell_job *)job;
+	struct cell_work *c = (struct cell_work *)work;
 	struct fake_failure failure = c->from->failure;
 
 	if (!failure.code && cancelled) {
@@ -147,28 +148,28 @@ static void run_cell(struct fake_job *job, bool cancelled)
 		if (c->dst)
 			memcpy(c->dst, c->from->bytes, c->from->size);
 	}
-	/* Whoever is told may free everything, so let go first. */
+	/* The done function may free everything, so drop all references first. */
 	sal_fake_cell_unref(c->from);
 	sal_fake_cell_unref(c->to);
-	if (job->done)
-		job->done(job->done_ctx, failure.code, failure.text);
+	if (work->done)
+		work->done(work->done_ctx, failure.code, failure.text);
 	free(c);
 }
 
 static int push_cell(struct sal_buffer *b, struct fake_cell *to, void *dst, sal_done_fn *done,
 		     void *ctx)
 {
-	struct cell_job *c = calloc(1, sizeof(*c));
+	struct cell_work *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -SAL_RESOURCE_EXHAUSTED;
-	c->job.run = run_cell;
-	c->job.done = done;
-	c->job.done_ctx = ctx;
+	c->work.run = run_cell;
+	c->work.done = done;
+	c->work.done_ctx = ctx;
 	c->from = sal_fake_cell_ref(b->cell);
 	c->to = to ? sal_fake_cell_ref(to) : NULL;
 	c->dst = dst;
-	sal_fake_push(b->cell->stream, &c->job);
+	sal_fake_push(b->cell->stream, &c->work);
 	return SAL_OK;
 }
 
@@ -176,7 +177,7 @@ static int check_there(const struct sal_buffer *b, struct sal_err *err)
 {
 	if (b->cell)
 		return SAL_OK;
-	return sal_err_set(err, SAL_INVALID_ARGUMENT, "an iteration took this buffer over");
+	return sal_err_set(err, SAL_INVALID_ARGUMENT, "this buffer was donated to an iteration");
 }
 
 int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
@@ -188,8 +189,7 @@ int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	if (rc < 0)
 		return rc;
 	if (size != b->cell->size)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "a buffer of %llu bytes does not fill %zu",
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "the buffer has %llu bytes, not %zu",
 				   (unsigned long long)b->cell->size, size);
 	return push_cell(b, NULL, dst, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of operations: each call is counted and meets its faults, then does its work.
+ * The table of operations. Each operation counts its call and applies the faults, then does its
+ * work.
  *
- * A call that cannot fail does its work first. So a call that is let go when its stream is closed has
- * nothing left to do with it.
+ * An operation that cannot fail does its work first. So if a fault delays it until its stream is
+ * closed, it has nothing left to do.
  */
 #include "device/fake/impl.h"
 
@@ -12,7 +13,7 @@ static int begin(struct sal_stream *s, enum fake_call call, struct sal_err *err)
 	return sal_fake_begin_call(s->device, s, call, err);
 }
 
-/* A buffer that an iteration took over has no stream any more; its call fails anyway. */
+/* A buffer that was donated to an iteration has no stream any more; its call fails anyway. */
 static int begin_on(struct sal_buffer *b, enum fake_call call, struct sal_err *err)
 {
 	return b->cell ? begin(b->cell->stream, call, err) : SAL_OK;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One iteration: what is checked and taken at once, and what the stream's thread does later. */
+/*
+ * One iteration: the checks and allocations inside the call, and the work of the stream's thread.
+ */
 #include "device/fake/impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct run_job {
-	struct fake_job job;
+struct run_work {
+	struct fake_work work;
 	struct sal_stream *stream; /* borrowed */
 	struct fake_program program; /* a copy: the program may be unloaded meanwhile */
 	struct fake_cell **args; /* owned; references */
-	struct fake_cell *outputs[FAKE_MAX_OUTPUTS]; /* references */
+	struct fake_cell *outputs[FAKE_OUTPUTS_MAX]; /* references */
 	size_t arg_count;
 };
 
@@ -26,7 +28,7 @@ struct run_job {
 		memcpy(to + i, &x, sizeof(x)); \
 	} while (0)
 
-/* Whole numbers wrap; types without arithmetic in C are added byte by byte. */
+/* Integers wrap. Types without arithmetic in C are added byte by byte. */
 static void add(int32_t type, const unsigned char *a, const unsigned char *b, unsigned char *to,
 		uint64_t size)
 {
@@ -87,8 +89,8 @@ static void set_failure(struct fake_failure *failure, int code, const char *text
 	snprintf(failure->text, sizeof(failure->text), "%.*s", FAKE_TEXT - 1, text);
 }
 
-/* Lets the iteration run and says how it ended. */
-static struct fake_failure run_program(struct run_job *r)
+/* Runs the iteration and returns its result. */
+static struct fake_failure run_program(struct run_work *r)
 {
 	const struct fake_program *p = &r->program;
 	struct fake_failure failure = { 0 };
@@ -114,7 +116,7 @@ static struct fake_failure run_program(struct run_job *r)
 	return failure;
 }
 
-static void job_free(struct run_job *r)
+static void work_free(struct run_work *r)
 {
 	for (size_t i = 0; i < r->arg_count; i++)
 		sal_fake_cell_unref(r->args[i]);
@@ -124,10 +126,10 @@ static void job_free(struct run_job *r)
 	free(r);
 }
 
-static void run_iteration(struct fake_job *job, bool cancelled)
+static void run_iteration(struct fake_work *work, bool cancelled)
 {
-	struct run_job *r = (struct run_job *)job;
-	struct fake_job call = *job;
+	struct run_work *r = (struct run_work *)work;
+	struct fake_work call = *work;
 	struct fake_failure failure = { 0 };
 
 	if (cancelled)
@@ -138,8 +140,8 @@ static void run_iteration(struct fake_job *job, bool cancelled)
 		SAL_ASSERT(r->outputs[i]);
 		r->outputs[i]->failure = failure;
 	}
-	/* Whoever is told may free everything, so let go first. */
-	job_free(r);
+	/* The done function may free everything, so drop all references first. */
+	work_free(r);
 	if (call.done)
 		call.done(call.done_ctx, failure.code, failure.text);
 }
@@ -148,8 +150,8 @@ static void run_iteration(struct fake_job *job, bool cancelled)
 
 static bool is_kept(const struct sal_execution *x, int64_t arg)
 {
-	for (size_t i = 0; i < x->keep_count; i++) {
-		if (x->keep[i] == arg)
+	for (size_t i = 0; i < x->retained_count; i++) {
+		if (x->retained[i] == arg)
 			return true;
 	}
 	return false;
@@ -173,7 +175,7 @@ static int check(const struct sal_loaded *l, const struct sal_execution *x, stru
 	for (size_t i = 0; i < x->arg_count; i++) {
 		if (!x->args[i]->cell)
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
-					   "an iteration took argument %zu over", i);
+					   "argument %zu was donated to an iteration", i);
 		if (x->args[i]->cell->stream != l->stream)
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
 					   "argument %zu is a buffer of another stream", i);
@@ -184,16 +186,16 @@ static int check(const struct sal_loaded *l, const struct sal_execution *x, stru
 		if ((o->op != FAKE_FILL && !fits(x->args[o->a]->cell, o)) ||
 		    (o->op == FAKE_ADD && !fits(x->args[o->b]->cell, o)) ||
 		    (o->takes >= 0 && x->args[o->takes]->cell->size != o->bytes))
-			return sal_err_set(err, SAL_INVALID_ARGUMENT,
-					   "output %zu needs arguments of its own size and type",
-					   i);
+			return sal_err_set(
+				err, SAL_INVALID_ARGUMENT,
+				"output %zu and its arguments must have the same size and type", i);
 	}
 	return SAL_OK;
 }
 
-static struct run_job *job_create(const struct sal_loaded *l, const struct sal_execution *x)
+static struct run_work *work_create(const struct sal_loaded *l, const struct sal_execution *x)
 {
-	struct run_job *r = calloc(1, sizeof(*r));
+	struct run_work *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
@@ -202,9 +204,9 @@ static struct run_job *job_create(const struct sal_loaded *l, const struct sal_e
 		free(r);
 		return NULL;
 	}
-	r->job.run = run_iteration;
-	r->job.done = x->done;
-	r->job.done_ctx = x->done_ctx;
+	r->work.run = run_iteration;
+	r->work.done = x->done;
+	r->work.done_ctx = x->done_ctx;
 	r->stream = l->stream;
 	r->program = l->program;
 	for (size_t i = 0; i < x->arg_count; i++)
@@ -213,8 +215,11 @@ static struct run_job *job_create(const struct sal_loaded *l, const struct sal_e
 	return r;
 }
 
-/* A handle and a cell per output; those that take an argument over need no room of their own. */
-static int make_outputs(struct run_job *r, const struct sal_execution *x, struct sal_err *err)
+/*
+ * Makes a handle and a cell for each output. An output that takes over a donated argument needs no
+ * memory of its own.
+ */
+static int make_outputs(struct run_work *r, const struct sal_execution *x, struct sal_err *err)
 {
 	for (size_t i = 0; i < x->output_count; i++) {
 		const struct fake_output *o = &r->program.outputs[i];
@@ -239,8 +244,8 @@ static int make_outputs(struct run_job *r, const struct sal_execution *x, struct
 	return SAL_OK;
 }
 
-/* Nothing can fail any more: arguments that are taken over go. */
-static void take_over(struct run_job *r, const struct sal_execution *x)
+/* Runs when nothing can fail any more: consumes the donated arguments. */
+static void take_over(struct run_work *r, const struct sal_execution *x)
 {
 	for (size_t i = 0; i < x->output_count; i++) {
 		int64_t arg = r->program.outputs[i].takes;
@@ -256,23 +261,23 @@ static void take_over(struct run_job *r, const struct sal_execution *x)
 	}
 }
 
-/* Inside the call only if whatever was asked for before is over: the order stays the same. */
-static void start(struct run_job *r)
+/* Runs inside the call only if all earlier work is done, so that the order stays the same. */
+static void start(struct run_work *r)
 {
 	struct sal_stream *s = r->stream;
 
 	if (!s->device->runs_inline || !sal_fake_is_idle(s)) {
-		sal_fake_push(s, &r->job);
+		sal_fake_push(s, &r->work);
 		return;
 	}
 	sal_fake_enter(s);
-	r->job.run(&r->job, false);
+	r->work.run(&r->work, false);
 	sal_fake_leave(s);
 }
 
 int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
-	struct run_job *r;
+	struct run_work *r;
 	int rc;
 
 	for (size_t i = 0; i < x->output_count; i++)
@@ -280,12 +285,12 @@ int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct
 	rc = check(p, x, err);
 	if (rc < 0)
 		return rc;
-	r = job_create(p, x);
+	r = work_create(p, x);
 	if (!r)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
 	rc = make_outputs(r, x, err);
 	if (rc < 0) {
-		job_free(r);
+		work_free(r);
 		for (size_t i = 0; i < x->output_count; i++) {
 			sal_fake_free_buffer(x->outputs[i]);
 			x->outputs[i] = NULL;

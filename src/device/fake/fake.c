@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing, and the limit of memory. */
+/* Opening and closing, and the memory limit. */
 #include "device/fake/impl.h"
 
 #include <inttypes.h>
@@ -76,7 +76,7 @@ void sal_fake_close(struct sal_device *d)
 	pthread_mutex_lock(&d->lock);
 	d->closing = true;
 	pthread_cond_broadcast(&d->change);
-	while (d->held_up > 0)
+	while (d->calls_inside > 0)
 		pthread_cond_wait(&d->change, &d->lock);
 	pthread_mutex_unlock(&d->lock);
 	SAL_ASSERT(d->used == 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The faults: reading them, and what they do to a call. */
+/* The faults: their syntax, and their effect on a call. */
 #include "device/fake/impl.h"
 
 #include <inttypes.h>
@@ -28,7 +28,7 @@ static const char *const call_names[FAKE_CALL_COUNT] = {
 
 /* --- reading --- */
 
-/* FAKE_CALL_ANY: there is none of that name. */
+/* FAKE_CALL_ANY: no call has this name. */
 static enum fake_call call_named(const char *name)
 {
 	enum fake_call call = 0;
@@ -38,7 +38,7 @@ static enum fake_call call_named(const char *name)
 	return call;
 }
 
-/* A whole number that is not 0, with nothing before and only `stop` or the end after it. */
+/* Reads a whole number other than 0. Only `stop` or the end may follow. */
 static bool read_count(char **text, char stop, uint64_t *out_number)
 {
 	char *word = strsep(text, (char[]){ stop, '\0' });
@@ -67,20 +67,20 @@ static bool read_failure(struct fake_fault *fault, const char *name, char *rest)
 }
 
 /* slow@N:MS, slow:CALL@N:MS, endless@N, endless:CALL@N. */
-static bool read_hold_up(struct fake_fault *fault, char *name, char *rest)
+static bool read_delay(struct fake_fault *fault, char *name, char *rest)
 {
 	char *call = name;
 	const char *kind = strsep(&call, ":");
 	bool slow = strcmp(kind, "slow") == 0;
 	uint64_t ms = 0;
 
-	fault->effect = FAKE_HOLDS_UP;
+	fault->effect = FAKE_DELAYS;
 	fault->call = call ? call_named(call) : FAKE_CALL_ANY;
 	if ((!slow && strcmp(kind, "endless") != 0) || (call && fault->call == FAKE_CALL_ANY) ||
 	    !read_count(&rest, ':', &fault->at) || (rest != NULL) != slow ||
 	    (slow && !read_count(&rest, '\0', &ms)))
 		return false;
-	fault->hold_up_ns = slow ? ms * NS_PER_MS : FAKE_FOREVER;
+	fault->delay_ns = slow ? ms * NS_PER_MS : FAKE_FOREVER;
 	return true;
 }
 
@@ -103,10 +103,10 @@ static bool read_fault(struct sal_device *d, char *text)
 
 	if (!rest)
 		return read_mode(d, name);
-	if (d->fault_count == FAKE_MAX_FAULTS)
+	if (d->fault_count == FAKE_FAULTS_MAX)
 		return false;
 	if (strncmp(name, "slow", 4) == 0 || strncmp(name, "endless", 7) == 0) {
-		if (!read_hold_up(&fault, name, rest))
+		if (!read_delay(&fault, name, rest))
 			return false;
 	} else if (!read_failure(&fault, name, rest)) {
 		return false;
@@ -125,7 +125,7 @@ int sal_fake_read_faults(struct sal_device *d, const char *path, struct sal_err 
 		return SAL_OK;
 	if (strncmp(path, "fake:", 5) != 0)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "\"%s\" is neither \"fake\" nor \"fake:\" and faults", path);
+				   "\"%s\" is neither \"fake\" nor \"fake:\" with faults", path);
 	copy = strdup(path + 5);
 	if (!copy)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for faults");
@@ -170,7 +170,7 @@ struct timespec sal_fake_later(uint64_t ns)
 void sal_fake_enter(struct sal_stream *s)
 {
 	pthread_mutex_lock(&s->device->lock);
-	s->held_up++;
+	s->calls_inside++;
 	pthread_mutex_unlock(&s->device->lock);
 }
 
@@ -179,42 +179,42 @@ void sal_fake_leave(struct sal_stream *s)
 	struct sal_device *d = s->device;
 
 	pthread_mutex_lock(&d->lock);
-	s->held_up--;
+	s->calls_inside--;
 	pthread_cond_broadcast(&d->change);
 	pthread_mutex_unlock(&d->lock);
 }
 
-void sal_fake_let_go(struct sal_stream *s)
+void sal_fake_cancel_calls(struct sal_stream *s)
 {
 	struct sal_device *d = s->device;
 
 	pthread_mutex_lock(&d->lock);
-	s->let_go = true;
+	s->is_cancelled = true;
 	pthread_cond_broadcast(&d->change);
-	while (s->held_up > 0)
+	while (s->calls_inside > 0)
 		pthread_cond_wait(&d->change, &d->lock);
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* False if the stream or the device is closed meanwhile. */
-static bool hold_up(struct sal_device *d, struct sal_stream *s, uint64_t ns)
+/* Returns false if the stream or the device is closed meanwhile. */
+static bool delay(struct sal_device *d, struct sal_stream *s, uint64_t ns)
 {
 	struct timespec until = sal_fake_later(ns);
-	uint32_t *held_up = s ? &s->held_up : &d->held_up;
-	const bool *let_go = s ? &s->let_go : &d->closing;
+	uint32_t *calls_inside = s ? &s->calls_inside : &d->calls_inside;
+	const bool *is_cancelled = s ? &s->is_cancelled : &d->closing;
 	bool released;
 	int rc = 0;
 
 	pthread_mutex_lock(&d->lock);
-	(*held_up)++;
-	while (!*let_go && rc == 0) {
+	(*calls_inside)++;
+	while (!*is_cancelled && rc == 0) {
 		if (ns == FAKE_FOREVER)
 			pthread_cond_wait(&d->change, &d->lock);
 		else
 			rc = pthread_cond_timedwait(&d->change, &d->lock, &until);
 	}
-	released = *let_go;
-	(*held_up)--;
+	released = *is_cancelled;
+	(*calls_inside)--;
 	pthread_cond_broadcast(&d->change);
 	pthread_mutex_unlock(&d->lock);
 	return !released;
@@ -222,7 +222,7 @@ static bool hold_up(struct sal_device *d, struct sal_stream *s, uint64_t ns)
 
 /* --- a call --- */
 
-/* Only stream threads call done functions, and they call nothing else of the table. */
+/* Only stream threads call done functions. Outside of done functions they call no operation. */
 static bool is_in_done(struct sal_device *d)
 {
 	struct sal_stream *s;
@@ -238,11 +238,11 @@ static bool is_in_done(struct sal_device *d)
 int sal_fake_begin_call(struct sal_device *d, struct sal_stream *s, enum fake_call call,
 			struct sal_err *err)
 {
-	uint64_t count, all, hold_up_ns = 0;
+	uint64_t count, all, delay_ns = 0;
 	int code = SAL_OK;
 
 	if (d->strict && is_in_done(d))
-		SAL_BUG("%s was called from within a done function", call_names[call]);
+		SAL_BUG("a done function called %s", call_names[call]);
 	pthread_mutex_lock(&d->lock);
 	count = ++d->calls[call];
 	all = ++d->all_calls;
@@ -255,10 +255,10 @@ int sal_fake_begin_call(struct sal_device *d, struct sal_stream *s, enum fake_ca
 			continue;
 		if (f->effect == FAKE_FAILS && number == f->at)
 			code = f->code;
-		if (f->effect == FAKE_HOLDS_UP && number % f->at == 0 && f->hold_up_ns > hold_up_ns)
-			hold_up_ns = f->hold_up_ns;
+		if (f->effect == FAKE_DELAYS && number % f->at == 0 && f->delay_ns > delay_ns)
+			delay_ns = f->delay_ns;
 	}
-	if (hold_up_ns > 0 && !hold_up(d, s, hold_up_ns))
+	if (delay_ns > 0 && !delay(d, s, delay_ns))
 		return sal_err_set(err, SAL_CANCELLED, "the stream was closed");
 	if (code == SAL_OK)
 		return SAL_OK;

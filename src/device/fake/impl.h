@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * impl - what the files of this folder share.
+ * impl - declarations that the files of this folder share.
  *
- * A buffer is a handle on a cell. Cells are counted: jobs in a stream's queue hold theirs, so freeing a
- * handle early is fine. A cell's bytes and outcome are only touched by the stream's thread once a job that
- * produces it is queued; since jobs run in order, whatever a job reads is settled by then.
+ * A buffer is a handle to a cell. Cells have a reference count: queued work holds references to its
+ * cells, so a handle may be freed early. Once work that produces a cell is queued, only the
+ * stream's thread accesses the cell's bytes and outcome. Work runs in order, so the input of each
+ * piece of work is defined when it runs.
  *
- * Locks: device->lock guards `used`, the counters of calls and who is held up; stream->lock the queue; a
- * cell's count is atomic. No lock is held while a call is held up by a fault, nor while a done function
- * runs.
+ * Locks: device->lock guards `used`, the counters of calls and the counts of delayed calls;
+ * stream->lock guards the queue; a cell's reference count is atomic. No lock is held while a fault
+ * delays a call, nor while a done function runs.
  */
 #ifndef SAL_DEVICE_FAKE_IMPL_H
 #define SAL_DEVICE_FAKE_IMPL_H
@@ -20,9 +21,9 @@
 
 #include "device/fake/fake.h"
 
-#define FAKE_MAX_RANK 8
-#define FAKE_MAX_OUTPUTS 128
-#define FAKE_MAX_FAULTS 8
+#define FAKE_RANK_MAX 8
+#define FAKE_OUTPUTS_MAX 128
+#define FAKE_FAULTS_MAX 8
 #define FAKE_TEXT 96
 
 /* --- programs --- */
@@ -35,12 +36,12 @@ enum fake_op {
 
 struct fake_output {
 	enum fake_op op;
-	uint32_t a, b; /* arguments, or the byte to fill with */
-	int64_t dims[FAKE_MAX_RANK];
+	uint32_t a, b; /* arguments, or the byte of fill */
+	int64_t dims[FAKE_RANK_MAX];
 	int32_t type;
 	uint32_t rank;
 	uint64_t bytes;
-	int64_t takes; /* the argument it takes over; -1: none */
+	int64_t takes; /* the argument whose memory it takes over; -1: none */
 };
 
 struct fake_failure {
@@ -50,14 +51,14 @@ struct fake_failure {
 
 struct fake_program {
 	char name[FAKE_TEXT];
-	struct fake_output outputs[FAKE_MAX_OUTPUTS];
+	struct fake_output outputs[FAKE_OUTPUTS_MAX];
 	size_t output_count;
-	size_t arg_count; /* one more than the highest argument it names */
+	size_t arg_count; /* one more than the highest argument number in the text */
 	uint64_t temp_bytes;
 	uint64_t run_ns;
 	bool has_run_ns, hangs;
-	bool crashes, spins, gorges, gulps; /* when compiled */
-	uint64_t shouts, burn_ms; /* when compiled */
+	bool crashes, spins, gorges, gulps; /* in compile */
+	uint64_t shouts, burn_ms; /* in compile */
 	struct fake_failure fail, refuse, reject;
 };
 
@@ -91,8 +92,8 @@ enum fake_call {
 #define FAKE_CALL_ANY FAKE_CALL_COUNT
 
 enum fake_effect {
-	FAKE_FAILS, /* the call whose number is `at` */
-	FAKE_HOLDS_UP, /* every call whose number is a multiple of `at` */
+	FAKE_FAILS, /* the call with number `at` */
+	FAKE_DELAYS, /* every call whose number is a multiple of `at` */
 };
 
 struct fake_fault {
@@ -100,21 +101,21 @@ struct fake_fault {
 	enum fake_call call; /* or FAKE_CALL_ANY */
 	uint64_t at; /* counted from 1 */
 	int code;
-	uint64_t hold_up_ns;
+	uint64_t delay_ns;
 };
 
 struct sal_device {
 	pthread_mutex_t lock;
-	pthread_cond_t change; /* closing, or nobody is held up any more */
+	pthread_cond_t change; /* signalled when closing, and when delayed calls return */
 	uint64_t capacity; /* 0: no limit */
 	uint64_t used;
 	uint64_t run_ns;
 	uint64_t calls[FAKE_CALL_COUNT];
 	uint64_t all_calls;
-	struct fake_fault faults[FAKE_MAX_FAULTS]; /* set by open */
+	struct fake_fault faults[FAKE_FAULTS_MAX]; /* set by open */
 	size_t fault_count;
 	bool runs_inline, chained, strict; /* set by open */
-	uint32_t held_up; /* calls without a stream that a fault holds up */
+	uint32_t calls_inside; /* delayed calls without a stream */
 	bool closing;
 	LIST_HEAD(, sal_stream) streams;
 };
@@ -122,20 +123,21 @@ struct sal_device {
 /* Reads "fake:" and faults. */
 int sal_fake_read_faults(struct sal_device *d, const char *path, struct sal_err *err);
 /*
- * Every call of the table passes here, without a lock; s may be NULL. Counts the call, holds it up and lets
- * it fail as the faults say. A call that was held up when its stream or device is closed is CANCELLED.
+ * Every operation calls this first, without a lock; s may be NULL. Counts the call, and delays it
+ * or makes it fail as the faults say. A delayed call is CANCELLED when its stream or device is
+ * closed.
  */
 int sal_fake_begin_call(struct sal_device *d, struct sal_stream *s, enum fake_call call,
 			struct sal_err *err);
-/* The stream is not closed before as many calls have left as entered. */
+/* A stream is closed only after all calls that entered it have left. */
 void sal_fake_enter(struct sal_stream *s);
 void sal_fake_leave(struct sal_stream *s);
-void sal_fake_let_go(struct sal_stream *s); /* and waits until all calls have left */
+void sal_fake_cancel_calls(struct sal_stream *s); /* also waits until all calls have left */
 
 void sal_fake_cond_init(pthread_cond_t *cond); /* of the monotonic clock */
 struct timespec sal_fake_later(uint64_t ns);
 
-/* Room on the device, taken and given back. */
+/* Reserves and releases device memory. */
 int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
 void sal_fake_release(struct sal_device *d, uint64_t bytes);
 
@@ -147,17 +149,17 @@ struct fake_cell {
 	int32_t type;
 	unsigned char *bytes; /* owned, unless released is set */
 	uint64_t size;
-	uint64_t charged; /* of the device's memory */
+	uint64_t charged; /* bytes of device memory */
 	struct fake_failure failure;
-	sal_done_fn *released; /* bytes are the caller's until this is called */
+	sal_done_fn *released; /* the caller owns bytes until this is called */
 	void *released_ctx;
 };
 
 struct sal_buffer {
-	struct fake_cell *cell; /* a reference; NULL: an iteration took it over */
+	struct fake_cell *cell; /* a reference; NULL: donated to an iteration */
 };
 
-/* The cell's device memory must have been reserved; the cell takes charge of it. NULL: no memory. */
+/* The caller has reserved the device memory; the cell releases it. NULL: no memory. */
 struct fake_cell *sal_fake_cell_create(struct sal_stream *s, int32_t type, uint64_t size,
 				       uint64_t charged);
 struct fake_cell *sal_fake_cell_ref(struct fake_cell *cell);
@@ -165,39 +167,42 @@ void sal_fake_cell_unref(struct fake_cell *cell); /* accepts NULL */
 
 /* --- streams --- */
 
-/* Something for the stream's thread to do. */
-struct fake_job {
-	STAILQ_ENTRY(fake_job) link; /* stream->jobs */
-	/* Runs on the thread; cancelled: the stream is closing, end without doing. Frees the job. */
-	void (*run)(struct fake_job *job, bool cancelled);
+/* Work for the stream's thread. */
+struct fake_work {
+	STAILQ_ENTRY(fake_work) link; /* stream->queue */
+	/*
+	 * Runs on the thread and frees the work. cancelled: the stream is closing, so only report
+	 * that.
+	 */
+	void (*run)(struct fake_work *work, bool cancelled);
 	sal_done_fn *done; /* may be NULL */
 	void *done_ctx;
 };
 
-STAILQ_HEAD(fake_jobs, fake_job);
+STAILQ_HEAD(fake_queue, fake_work);
 
 struct sal_stream {
 	struct sal_device *device; /* borrowed */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	struct fake_jobs jobs; /* owned */
-	bool busy; /* the thread is doing a job */
+	struct fake_queue queue; /* owned */
+	bool busy; /* the thread is running a piece of work */
 	bool closing;
 	/* under device->lock */
 	LIST_ENTRY(sal_stream) device_link; /* device->streams */
-	uint32_t held_up; /* calls that a fault holds up, or that compute inside */
-	bool let_go; /* nobody is held up any more */
+	uint32_t calls_inside; /* calls that a fault delays, or that compute inside the call */
+	bool is_cancelled; /* delayed calls return at once */
 };
 
 int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
 void sal_fake_stream_close(struct sal_stream *s);
-void sal_fake_push(struct sal_stream *s, struct fake_job *take_job);
-/* Queues a mere call of done; calls it right away for lack of memory. */
+void sal_fake_push(struct sal_stream *s, struct fake_work *take_work);
+/* Queues a call of done. Without memory, calls done at once. */
 void sal_fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx);
-/* Nothing is queued or being done: whatever was asked for so far is over. */
+/* True if all work so far is done. */
 bool sal_fake_is_idle(struct sal_stream *s);
-/* Lets the time of an iteration pass; false if the stream is being closed meanwhile. */
+/* Waits for the duration of an iteration. Returns false if the stream closes meanwhile. */
 bool sal_fake_pass(struct sal_stream *s, uint64_t ns);
 #define FAKE_FOREVER UINT64_MAX
 

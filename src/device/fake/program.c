@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of a program, read; and what compile and load make of it. */
+/* Parses the text of a program; compile and load. */
 #include "device/fake/impl.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 
 #include "device/compiler.h"
 
-#define MAX_LINE 256
+#define LINE_BYTES_MAX 256
 
-/* By value of PJRT_Buffer_Type; the others go by number. */
+/* Indexed by PJRT_Buffer_Type. Other types have only a number. */
 static const char *const type_names[] = {
 	[1] = "pred", [2] = "s8",   [3] = "s16",   [4] = "s32",	 [5] = "s64",
 	[6] = "u8",   [7] = "u16",  [8] = "u32",   [9] = "u64",	 [10] = "f16",
@@ -101,14 +101,14 @@ static bool read_output(struct fake_program *p, char *rest)
 	struct fake_output o = { .takes = -1 };
 	const char *word = strsep(&rest, " ");
 
-	if (p->output_count == FAKE_MAX_OUTPUTS || !word)
+	if (p->output_count == FAKE_OUTPUTS_MAX || !word)
 		return false;
 	o.type = type_of(word);
 	o.bytes = sal_type_bytes(o.type);
 	while (rest && *rest != '=') {
 		uint64_t dim;
 
-		if (o.rank == FAKE_MAX_RANK || !read_number(&rest, &dim) ||
+		if (o.rank == FAKE_RANK_MAX || !read_number(&rest, &dim) ||
 		    __builtin_mul_overflow(o.bytes, dim, &o.bytes))
 			return false;
 		o.dims[o.rank++] = (int64_t)dim;
@@ -193,13 +193,16 @@ static bool read_line(struct fake_program *p, char *line)
 	return read_compile_fault(p, word, rest);
 }
 
-/* Takes a line off the text, without its comment; false if it is too long. */
-static bool next_line(struct sal_text *text, char line[MAX_LINE])
+/*
+ * Removes the first line from the text and its comment from the line. False if the line is too
+ * long.
+ */
+static bool next_line(struct sal_text *text, char line[LINE_BYTES_MAX])
 {
 	const char *newline = memchr(text->at, '\n', text->size);
 	size_t size = newline ? (size_t)(newline - text->at) : text->size;
 
-	if (size >= MAX_LINE)
+	if (size >= LINE_BYTES_MAX)
 		return false;
 	memcpy(line, text->at, size);
 	line[size] = '\0';
@@ -214,7 +217,7 @@ static bool next_line(struct sal_text *text, char line[MAX_LINE])
 
 int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struct sal_err *err)
 {
-	char line[MAX_LINE] = "";
+	char line[LINE_BYTES_MAX] = "";
 	unsigned int number = 1;
 
 	*out_program = (struct fake_program){ .name = "fake" };
@@ -222,7 +225,7 @@ int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struc
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a program for the fake device starts with \"fake 1\"");
 	while (text.size > 0) {
-		char copy[MAX_LINE];
+		char copy[LINE_BYTES_MAX];
 
 		number++;
 		if (!next_line(&text, line))
@@ -231,7 +234,8 @@ int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struc
 		memcpy(copy, line, sizeof(copy));
 		if (*line && !read_line(out_program, copy))
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
-					   "line %u, \"%s\": not understood", number, line);
+					   "line %u, \"%s\", is not a line of a fake program",
+					   number, line);
 	}
 	return SAL_OK;
 }
@@ -241,8 +245,8 @@ int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struc
 struct sal_compiled {
 	struct fake_program program;
 	struct sal_program_facts facts;
-	struct sal_output_facts outputs[FAKE_MAX_OUTPUTS];
-	uint32_t donated[FAKE_MAX_OUTPUTS];
+	struct sal_output_facts outputs[FAKE_OUTPUTS_MAX];
+	uint32_t donated[FAKE_OUTPUTS_MAX];
 	struct sal_value flops;
 	char fingerprint[20];
 	size_t text_size;
@@ -318,7 +322,7 @@ static void describe(struct sal_compiled *c)
 	f->costs = (struct sal_values){ &c->flops, 1 };
 }
 
-/* As a vendor does that is written in C++. */
+/* Fails as a vendor in C++ does. */
 static void gorge(void)
 {
 	const size_t piece = (size_t)1 << 20;
@@ -326,14 +330,14 @@ static void gorge(void)
 
 	while ((at = malloc(piece)))
 		memset(at, 1, piece);
-	errno = 0; /* it may do much before it gives up */
+	errno = 0; /* malloc may change it before it fails */
 	abort();
 }
 
 static void gulp(void)
 {
 	void *volatile at =
-		malloc(SIZE_MAX / 4); /* volatile: compilers leave out what is not used */
+		malloc(SIZE_MAX / 4); /* volatile, so that the compiler does not remove it */
 
 	free(at);
 	abort();
@@ -355,7 +359,7 @@ static void misbehave(const struct fake_program *p)
 	while (used_ms() < end_ms)
 		continue;
 	for (uint64_t i = 0; i < p->shouts; i++)
-		(void)fprintf(stderr, "fake: line %" PRIu64 " of what nobody asked for\n", i);
+		(void)fprintf(stderr, "fake: unwanted line %" PRIu64 "\n", i);
 	if (p->crashes) {
 		(void)fprintf(stderr, "fake: a crash on purpose");
 		abort();
@@ -435,7 +439,7 @@ int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 	rc = sal_fake_parse(image, &p->program, err);
 	if (rc < 0) {
 		free(p);
-		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are no image of a program",
+		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are not an image of a program",
 				   image.size);
 	}
 	*out_loaded = p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paging: what a buffer held, in host memory. */
+/* Paging: the saved contents of a buffer, in host memory. */
 #include "device/fake/impl.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct sal_saved {
 	unsigned char bytes[];
 };
 
-/* Not the device's table: this download is part of a save and counts as no call. */
+/* Not the device's own table: this download is part of save and must not count as a call. */
 static const struct sal_device_ops uncounted = { .download = sal_fake_download };
 
 int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
@@ -23,7 +23,8 @@ int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 
 	*out_saved = NULL;
 	if (!b->cell)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "an iteration took this buffer over");
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "this buffer was donated to an iteration");
 	saved = malloc(sizeof(*saved) + b->cell->size);
 	if (!saved)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
@@ -51,7 +52,7 @@ int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	return rc;
 }
 
-/* Its memory is not the host's: a buffer that leaves the device leaves its place. */
+/* The memory is not the host's, so a buffer cannot keep its address while it is paged out. */
 int sal_fake_empty(struct sal_buffer *b)
 {
 	(void)b;
@@ -62,7 +63,7 @@ int sal_fake_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct s
 {
 	(void)b;
 	(void)take_saved;
-	return sal_err_set(err, SAL_UNIMPLEMENTED, "the fake device empties no buffers");
+	return sal_err_set(err, SAL_UNIMPLEMENTED, "the fake device cannot empty buffers");
 }
 
 struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved)

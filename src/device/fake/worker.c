@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream: a queue and the thread that works through it. */
+/* A stream: a queue of work, and the thread that runs it. */
 #include "device/fake/impl.h"
 
 #include <stdlib.h>
 
-/* The next job, waiting for it; NULL: closing, and nothing left to do. */
-static struct fake_job *next_job(struct sal_stream *s, bool *out_closing)
+/* Waits for the next work. NULL: the stream is closing and the queue is empty. */
+static struct fake_work *next_work(struct sal_stream *s, bool *out_closing)
 {
-	struct fake_job *job;
+	struct fake_work *work;
 
 	pthread_mutex_lock(&s->lock);
 	s->busy = false;
-	while (STAILQ_EMPTY(&s->jobs) && !s->closing)
+	while (STAILQ_EMPTY(&s->queue) && !s->closing)
 		pthread_cond_wait(&s->wake, &s->lock);
-	job = STAILQ_FIRST(&s->jobs);
-	if (job)
-		STAILQ_REMOVE_HEAD(&s->jobs, link);
-	s->busy = job != NULL;
+	work = STAILQ_FIRST(&s->queue);
+	if (work)
+		STAILQ_REMOVE_HEAD(&s->queue, link);
+	s->busy = work != NULL;
 	*out_closing = s->closing;
 	pthread_mutex_unlock(&s->lock);
-	return job;
+	return work;
 }
 
 static void *work(void *arg)
 {
 	struct sal_stream *s = arg;
-	struct fake_job *job;
+	struct fake_work *work;
 	bool closing;
 
-	while ((job = next_job(s, &closing)))
-		job->run(job, closing);
+	while ((work = next_work(s, &closing)))
+		work->run(work, closing);
 	return NULL;
 }
 
@@ -51,11 +51,11 @@ bool sal_fake_pass(struct sal_stream *s, uint64_t ns)
 	return !closing;
 }
 
-void sal_fake_push(struct sal_stream *s, struct fake_job *take_job)
+void sal_fake_push(struct sal_stream *s, struct fake_work *take_work)
 {
 	pthread_mutex_lock(&s->lock);
-	STAILQ_INSERT_TAIL(&s->jobs, take_job, link);
-	/* An iteration inside its call may be waiting as well, for time to pass. */
+	STAILQ_INSERT_TAIL(&s->queue, take_work, link);
+	/* An iteration inside its call may be waiting, too. */
 	pthread_cond_broadcast(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 }
@@ -65,33 +65,33 @@ bool sal_fake_is_idle(struct sal_stream *s)
 	bool idle;
 
 	pthread_mutex_lock(&s->lock);
-	idle = !s->busy && STAILQ_EMPTY(&s->jobs);
+	idle = !s->busy && STAILQ_EMPTY(&s->queue);
 	pthread_mutex_unlock(&s->lock);
 	return idle;
 }
 
-static void run_call(struct fake_job *job, bool cancelled)
+static void run_call(struct fake_work *work, bool cancelled)
 {
 	(void)cancelled;
-	job->done(job->done_ctx, SAL_OK, "");
-	free(job);
+	work->done(work->done_ctx, SAL_OK, "");
+	free(work);
 }
 
 void sal_fake_push_done(struct sal_stream *s, sal_done_fn *done, void *ctx)
 {
-	struct fake_job *job;
+	struct fake_work *work;
 
 	if (!done)
 		return;
-	job = calloc(1, sizeof(*job));
-	if (!job) {
+	work = calloc(1, sizeof(*work));
+	if (!work) {
 		done(ctx, SAL_OK, "");
 		return;
 	}
-	job->run = run_call;
-	job->done = done;
-	job->done_ctx = ctx;
-	sal_fake_push(s, job);
+	work->run = run_call;
+	work->done = done;
+	work->done_ctx = ctx;
+	sal_fake_push(s, work);
 }
 
 static void stream_free(struct sal_stream *s)
@@ -110,7 +110,7 @@ int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, s
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
 	s->device = d;
-	STAILQ_INIT(&s->jobs);
+	STAILQ_INIT(&s->queue);
 	pthread_mutex_init(&s->lock, NULL);
 	sal_fake_cond_init(&s->wake);
 	if (pthread_create(&s->thread, NULL, work, s) != 0) {
@@ -132,7 +132,7 @@ void sal_fake_stream_close(struct sal_stream *s)
 	s->closing = true;
 	pthread_cond_broadcast(&s->wake);
 	pthread_mutex_unlock(&s->lock);
-	sal_fake_let_go(s);
+	sal_fake_cancel_calls(s);
 	pthread_join(s->thread, NULL);
 	pthread_mutex_lock(&s->device->lock);
 	LIST_REMOVE(s, device_link);

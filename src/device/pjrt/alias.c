@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Field numbers, as the header explains. */
+/* Field numbers; see the header. */
 enum {
 	FIELD_MODULE = 1,
 	FIELD_ALIAS = 8,
@@ -18,8 +18,11 @@ enum wire_type {
 	WIRE_4_BYTES = 5,
 };
 
-/* More parameters than any program has; keeps a damaged one from asking for the moon. */
-#define MAX_PARAMETER (1u << 24)
+/*
+ * More parameters than any program has. The limit refuses a damaged program that would need much
+ * memory.
+ */
+#define PARAMETER_MAX (1u << 24)
 
 /* One field of a message. */
 struct field {
@@ -64,7 +67,7 @@ static bool read_body(struct sal_text *in, uint64_t size, struct sal_text *out_b
 	return true;
 }
 
-/* Takes the next field off a message that is not empty; false if it is damaged. */
+/* Removes the next field from a message that is not empty. False if the field is damaged. */
 static bool read_field(struct sal_text *in, struct field *out)
 {
 	uint64_t tag;
@@ -86,15 +89,16 @@ static bool read_field(struct sal_text *in, struct field *out)
 		return read_body(in, 8, &out->body);
 	case WIRE_4_BYTES:
 		return read_body(in, 4, &out->body);
-	default: /* groups are long gone */
+	default: /* groups are obsolete */
 		return false;
 	}
 }
 
 static int found_add(struct found *found, uint64_t parameter, struct sal_err *err)
 {
-	if (parameter > MAX_PARAMETER)
-		return sal_err_set(err, SAL_DATA_LOSS, "alias of an impossible parameter");
+	if (parameter > PARAMETER_MAX)
+		return sal_err_set(err, SAL_DATA_LOSS,
+				   "the program has an alias of an impossible parameter");
 	if (found->count == found->room) {
 		size_t room = found->room ? 2 * found->room : 16;
 		uint32_t *at = realloc(found->at, room * sizeof(*at));
@@ -188,7 +192,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A parameter that is a tuple has an entry for each of its parts. */
+/* A parameter that is a tuple has one entry for each of its elements. */
 static void sort_unique(struct found *found)
 {
 	size_t kept = 0;

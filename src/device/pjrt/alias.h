@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alias - which parameters a program takes over for its outputs.
+ * alias - finds the parameters whose memory a program takes over for its outputs.
  *
- * PJRT has no question for it, but the optimised program tells: a serialised HloModuleProtoWithConfig.
- * Only a handful of fields matter, so it is walked by hand. Their numbers, which protobuf keeps for ever:
+ * PJRT has no call for this, but the optimised program contains it: a serialised
+ * HloModuleProtoWithConfig. Only a few fields matter, so this module reads them itself. Protobuf
+ * never changes their numbers:
  *
  *     HloModuleProtoWithConfig  1 hlo_module
  *     HloModuleProto            8 input_output_alias
@@ -17,8 +18,8 @@
 #include "base/facts.h"
 
 /*
- * The parameters, ascending, each once; an allocation of the caller's, NULL if there are none. Fails with
- * -SAL_DATA_LOSS for bytes that are no such program.
+ * Returns the parameters, ascending, each once. The caller owns *out_parameters; it is NULL if
+ * there are none. Fails with -SAL_DATA_LOSS if the bytes are not such a program.
  */
 int sal_alias_read(struct sal_text program, uint32_t **out_parameters, size_t *out_count,
 		   struct sal_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin itself: loading it, its versions, its errors, its events. */
+/* The plugin: loading, versions, errors, events. */
 #include "device/pjrt/vendor.h"
 
 #include <dlfcn.h>
@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 0.57 put fields in another order; whatever is older is another interface. */
+/* 0.57 changed the order of fields; older versions have another interface. */
 #define OLDEST_MINOR 57
 
-/* The longest part of a vendor's message that is passed on. */
-#define MESSAGE_SIZE 1024
+/* Longer messages of a vendor are cut to this size. */
+#define MESSAGE_BYTES_MAX 1024
 
 #define ENTRY(name)                             \
 	{                                       \
 		offsetof(PJRT_Api, name), #name \
 	}
 
-/* What we cannot do without. */
+/* Entries that every plugin must have. */
 static const struct {
 	size_t offset;
 	const char *name;
@@ -64,21 +64,22 @@ static int check_api(const PJRT_Api *api, const char *path, struct sal_err *err)
 	int major, minor;
 
 	if (api->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
-		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: has no version", path);
+		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: the plugin has no version",
+				   path);
 	major = api->pjrt_api_version.major_version;
 	minor = api->pjrt_api_version.minor_version;
 	if (major != PJRT_API_MAJOR || minor < OLDEST_MINOR)
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
-				   "%s: speaks PJRT %d.%d, but %d.%d or newer is needed", path,
-				   major, minor, PJRT_API_MAJOR, OLDEST_MINOR);
+				   "%s: the plugin has PJRT %d.%d, but Salus needs %d.%d or newer",
+				   path, major, minor, PJRT_API_MAJOR, OLDEST_MINOR);
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
 		void (*entry)(void) = NULL;
 
 		if (entries[i].offset + sizeof(entry) <= api->struct_size)
 			memcpy(&entry, (const char *)api + entries[i].offset, sizeof(entry));
 		if (!entry)
-			return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: lacks %s", path,
-					   entries[i].name);
+			return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: the plugin has no %s",
+					   path, entries[i].name);
 	}
 	return SAL_OK;
 }
@@ -101,7 +102,7 @@ static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *e
 	void *symbol;
 
 	*out_api = NULL;
-	/* Stays for good: unloading code that has threads running ends badly. */
+	/* Never unloaded: unloading code whose threads still run crashes. */
 	library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
 	if (!library)
 		return sal_err_set(err, SAL_NOT_FOUND, "%s", dlerror());
@@ -109,13 +110,13 @@ static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *e
 	if (!symbol) {
 		dlclose(library);
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
-				   "%s: is no PJRT plugin: it has no GetPjrtApi", path);
+				   "%s: not a PJRT plugin: it has no GetPjrtApi", path);
 	}
 	memcpy(&get, &symbol, sizeof(get));
 	*out_api = get();
 	dlclose(library); /* only our reference */
 	if (!*out_api)
-		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: GetPjrtApi gave nothing",
+		return sal_err_set(err, SAL_FAILED_PRECONDITION, "%s: GetPjrtApi returned NULL",
 				   path);
 	return SAL_OK;
 }
@@ -126,7 +127,7 @@ int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err)
 	int rc;
 
 	if (!path || !*path)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "no path of a PJRT plugin given");
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "no path of a PJRT plugin was given");
 	rc = get_api(path, &api, err);
 	if (!api)
 		return rc;
@@ -156,7 +157,7 @@ static int error_code(const struct sal_device *d, const PJRT_Error *error)
 	return (int)get.args.code;
 }
 
-/* One line: a vendor's message may hold several, with indentation. */
+/* Makes one line of the vendor's message, which may have several, with indentation. */
 static void error_text(const struct sal_device *d, const PJRT_Error *error, char *text, size_t size)
 {
 	size_t used = 0;
@@ -184,7 +185,7 @@ static void error_destroy(const struct sal_device *d, PJRT_Error *error)
 
 int sal_vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err)
 {
-	char text[MESSAGE_SIZE];
+	char text[MESSAGE_BYTES_MAX];
 	int code;
 
 	if (!error)
@@ -212,7 +213,7 @@ struct waiter {
 static void call_done(const struct sal_device *d, PJRT_Error *take_error, sal_done_fn *done,
 		      void *ctx)
 {
-	char text[MESSAGE_SIZE];
+	char text[MESSAGE_BYTES_MAX];
 	int code;
 
 	if (!take_error) {
@@ -241,8 +242,8 @@ static PJRT_Error *await(const struct sal_device *d, PJRT_Event *event)
 }
 
 /*
- * The event is destroyed right after the callback was registered, which may well be before it fires: a
- * plugin must cope with that, since JAX does the same.
+ * The event is destroyed right after the callback is registered, possibly before it fires. Plugins
+ * must support this, since JAX does the same.
  */
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx)
@@ -264,7 +265,7 @@ void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_don
 			if (error)
 				on_ready(error, w);
 		} else {
-			/* Late is better than never. */
+			/* Waits here, so that done is called at all. */
 			call_done(d, await(d, take_event), done, ctx);
 		}
 	}

@@ -13,11 +13,11 @@ struct vendor_bag {
 	struct bag_item *items; /* owned */
 };
 
-/* Zeroed memory for count things; NULL for lack of it. Never NULL for none. */
+/* Zeroed memory for count items. NULL only if there is no memory, also if count is 0. */
 void *sal_vendor_bag_take(struct vendor_bag *bag, size_t count, size_t item_size);
-/* A copy, with a NUL behind it; at is NULL for lack of memory. */
+/* A copy, followed by a NUL; at is NULL if there is no memory. */
 struct sal_text sal_vendor_bag_text(struct vendor_bag *bag, const char *at, size_t size);
-/* The bag is as new. */
+/* Frees all allocations. The bag can be used again. */
 void sal_vendor_bag_empty(struct vendor_bag *bag);
 
 #endif

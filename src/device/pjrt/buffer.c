@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: to the device, from it, and within it. */
+/* Buffers: upload, download, copy. */
 #include "device/pjrt/vendor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* More dimensions than XLA's own literals have; layouts of that many fit on the stack. */
-#define MAX_RANK 64
-/* Downloads up to this are copied by the caller. */
-#define SMALL_DOWNLOAD 65536
+/*
+ * More dimensions than XLA's own literals have. Layouts with this many dimensions fit on the stack.
+ */
+#define RANK_MAX 64
+/* The caller's thread copies downloads up to this size. */
+#define SMALL_DOWNLOAD_BYTES 65536
 
 int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err)
 {
@@ -19,14 +21,16 @@ int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, st
 	if (bytes == 0)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "unknown element type %d",
 				   (int)array->type);
-	if (array->rank > MAX_RANK)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%u dimensions are too many",
+	if (array->rank > RANK_MAX)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "the array has too many dimensions: %u",
 				   (unsigned int)array->rank);
 	for (uint32_t i = 0; i < array->rank; i++) {
 		int64_t dim = array->dims[i];
 
 		if (dim < 0)
-			return sal_err_set(err, SAL_INVALID_ARGUMENT, "a dimension is %lld",
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "the array has a dimension of size %lld",
 					   (long long)dim);
 		is_empty |= dim == 0;
 		if (dim > 0 && __builtin_mul_overflow(bytes, (uint64_t)dim, &bytes))
@@ -60,7 +64,7 @@ int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const v
 	rc = sal_vendor_host_bytes(array, &b->host_bytes, err);
 	if (rc < 0)
 		goto fail;
-	/* An empty array may come without an address, which plugins do not like. */
+	/* An empty array may have no address, but plugins refuse NULL. */
 	put.args.data = data ? data : &nothing;
 	put.args.host_buffer_semantics =
 		mode == SAL_UPLOAD_ALIAS ? PJRT_HostBufferSemantics_kImmutableZeroCopy
@@ -79,7 +83,7 @@ fail:
 	return rc;
 }
 
-/* The buffer's bytes, if they are there already and this process can read them; NULL otherwise. */
+/* The buffer's bytes, if they are defined and this process can read them; otherwise NULL. */
 static void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
 {
 	bool is_ready = false;
@@ -114,23 +118,22 @@ bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size
 	size_t size = (size_t)b->host_bytes;
 	void *bytes;
 
-	VENDOR_ARGS(d, PJRT_Buffer_IncreaseExternalReferenceCount_Args, hold, .buffer = b->buffer);
-	VENDOR_ARGS(d, PJRT_Buffer_DecreaseExternalReferenceCount_Args, let_go,
-		    .buffer = b->buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_IncreaseExternalReferenceCount_Args, ref, .buffer = b->buffer);
+	VENDOR_ARGS(d, PJRT_Buffer_DecreaseExternalReferenceCount_Args, unref, .buffer = b->buffer);
 	VENDOR_ARGS(d, PJRT_Buffer_OnDeviceSizeInBytes_Args, on_device, .buffer = b->buffer);
 
 	if (size == 0 || !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
 	    sal_vendor_check(d, d->api->PJRT_Buffer_OnDeviceSizeInBytes(&on_device.args), NULL) <
 		    0 ||
 	    on_device.args.on_device_size_in_bytes !=
-		    size || /* types below a byte are packed there */
-	    sal_vendor_check(d, d->api->PJRT_Buffer_IncreaseExternalReferenceCount(&hold.args),
+		    size || /* types smaller than a byte are packed */
+	    sal_vendor_check(d, d->api->PJRT_Buffer_IncreaseExternalReferenceCount(&ref.args),
 			     NULL) < 0)
 		return false;
 	bytes = peek(d, b->buffer);
 	if (bytes)
 		use(bytes, size, ctx);
-	sal_vendor_drop(d, d->api->PJRT_Buffer_DecreaseExternalReferenceCount(&let_go.args));
+	sal_vendor_drop(d, d->api->PJRT_Buffer_DecreaseExternalReferenceCount(&unref.args));
 	return bytes != NULL;
 }
 
@@ -139,10 +142,10 @@ static void copy_out(void *bytes, size_t size, void *dst)
 	memcpy(dst, bytes, size);
 }
 
-/* Waking a thread of the vendor's for a few bytes costs ten times the copy. */
+/* Waking a thread of the vendor costs ten times the copy of a few bytes. */
 static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
 {
-	return size <= SMALL_DOWNLOAD && sal_vendor_reach(b, copy_out, dst);
+	return size <= SMALL_DOWNLOAD_BYTES && sal_vendor_reach(b, copy_out, dst);
 }
 
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
@@ -152,18 +155,20 @@ int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	char nothing;
 	int rc;
 
-	/* Without a host layout the bytes come in the device's order of dimensions, from every plugin. */
+	/*
+	 * Without a host layout, every plugin returns the bytes in the device's order of
+	 * dimensions.
+	 */
 	VENDOR_ARGS(d, PJRT_Buffer_ToHostBuffer_Args, get, .src = b->buffer, .dst_size = size);
 
 	if (size != b->host_bytes)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "a buffer of %llu bytes does not fill %zu",
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "the buffer has %llu bytes, not %zu",
 				   (unsigned long long)b->host_bytes, size);
 	if (copy_at_once(b, dst, size)) {
 		done(ctx, 0, NULL);
 		return SAL_OK;
 	}
-	/* Without an address it would be a question for the size. */
+	/* Without an address the call would only return the size. */
 	get.args.dst = dst ? dst : &nothing;
 	rc = sal_vendor_check(d, d->api->PJRT_Buffer_ToHostBuffer(&get.args), err);
 	if (rc < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plugin says about itself, its device and the memories of that. */
+/* The facts of the plugin, its device and the device's memories. */
 #include "device/pjrt/vendor.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static int no_memory(struct sal_err *err)
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for the facts of a device");
 }
 
-/* False for a kind from the future. */
+/* False for an unknown kind, from a newer plugin. */
 static bool read_value(const PJRT_NamedValue *from, struct sal_value *to)
 {
 	*to = (struct sal_value){
@@ -86,7 +86,7 @@ static int describe_plugin(struct sal_device *d, struct sal_err *err)
 				 attributes.args.num_attributes, &f->plugin_attributes, err);
 }
 
-/* Not all plugins have one: then there are no facts about it. */
+/* Not all plugins have a topology. Its facts are empty then. */
 static int describe_topology(struct sal_device *d, struct sal_err *err)
 {
 	PJRT_TopologyDescription *topology;
@@ -196,7 +196,7 @@ static int describe_chip(struct sal_device *d, struct sal_err *err)
 				 &f->device_attributes, err);
 }
 
-/* A plugin from before kinds had ids: 0 then. */
+/* The kind's id is 0 for plugins that are older than these ids. */
 static int describe_memory(struct sal_device *d, PJRT_Memory *memory, struct sal_memory_facts *out,
 			   struct sal_err *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One iteration. No allocation but for its outputs, unless it has very many arguments. */
+/* One iteration. Allocates only its outputs, unless the program has very many arguments. */
 #include "device/pjrt/vendor.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Arrays up to this many stay on the stack: models have some hundreds of parameters. */
+/* Lists up to this length are on the stack: models have some hundreds of parameters. */
 #define ON_STACK 512
 
-/* Room for the vendor's handles, and for the list of all arguments if none may be taken over. */
+/* Arrays for the vendor's handles, and for the indices of all arguments if none may be donated. */
 struct lists {
 	PJRT_Buffer **args; /* owned if not on_stack */
 	PJRT_Buffer **outputs; /* behind args */
-	int64_t *keep; /* owned; NULL: as the caller says */
+	int64_t *retained; /* owned; NULL: the caller's list applies */
 	PJRT_Buffer *on_stack[ON_STACK];
 };
 
@@ -20,14 +20,14 @@ static void lists_fini(struct lists *l)
 {
 	if (l->args != l->on_stack)
 		free(l->args);
-	free(l->keep);
+	free(l->retained);
 }
 
 static int lists_init(struct lists *l, const struct sal_loaded *p, const struct sal_execution *x)
 {
 	size_t count = x->arg_count + x->output_count;
 
-	l->keep = NULL;
+	l->retained = NULL;
 	l->args = count <= ON_STACK ? l->on_stack : calloc(count, sizeof(PJRT_Buffer *));
 	if (!l->args)
 		return -SAL_RESOURCE_EXHAUSTED;
@@ -36,19 +36,19 @@ static int lists_init(struct lists *l, const struct sal_loaded *p, const struct 
 		l->args[i] = x->args[i]->buffer;
 	for (size_t i = 0; i < x->output_count; i++)
 		l->outputs[i] = NULL;
-	if (!p->keep_all)
+	if (!p->retains_all)
 		return SAL_OK;
-	l->keep = calloc(x->arg_count + 1, sizeof(*l->keep));
-	if (!l->keep) {
+	l->retained = calloc(x->arg_count + 1, sizeof(*l->retained));
+	if (!l->retained) {
 		lists_fini(l);
 		return -SAL_RESOURCE_EXHAUSTED;
 	}
 	for (size_t i = 0; i < x->arg_count; i++)
-		l->keep[i] = (int64_t)i;
+		l->retained[i] = (int64_t)i;
 	return SAL_OK;
 }
 
-/* Before the vendor runs anything, so that nothing can fail afterwards. */
+/* Runs before the vendor's call, so that nothing can fail after that call. */
 static int make_outputs(const struct sal_loaded *p, const struct sal_execution *x)
 {
 	for (size_t i = 0; i < x->output_count; i++) {
@@ -75,7 +75,7 @@ static int check(const struct sal_loaded *p, const struct sal_execution *x, stru
 {
 	if (x->output_count != p->output_count)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "the program has %zu outputs, room for %zu was given",
+				   "the program has %zu outputs, but the caller expects %zu",
 				   p->output_count, x->output_count);
 	for (size_t i = 0; i < x->arg_count; i++) {
 		if (x->args[i]->stream != p->stream)
@@ -95,8 +95,9 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_ExecuteOptions, options,
-		    .non_donatable_input_indices = l->keep ? l->keep : x->keep,
-		    .num_non_donatable_input_indices = l->keep ? x->arg_count : x->keep_count);
+		    .non_donatable_input_indices = l->retained ? l->retained : x->retained,
+		    .num_non_donatable_input_indices = l->retained ? x->arg_count
+								   : x->retained_count);
 	VENDOR_ARGS(d, PJRT_LoadedExecutable_Execute_Args, execute, .executable = p->executable,
 		    .options = &options.args, .argument_lists = arg_lists, .num_devices = 1,
 		    .num_args = x->arg_count, .output_lists = output_lists,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images: a head, then what the vendor serialised; or, of plugins that cannot serialise, what was compiled,
- * to be compiled again where it is loaded.
+ * Images: a head, then the vendor's serialised program. If a plugin cannot serialise, the source
+ * follows instead, and is compiled again when it is loaded.
  *
- * Images go to other processes and to disk, on the same kind of machine: the head is in native order, and
- * its mark tells if it is not.
+ * Images go to other processes and to disk, on the same kind of machine: the head has native byte
+ * order, and its mark shows a wrong order.
  */
 #include "device/pjrt/vendor.h"
 
@@ -16,7 +16,10 @@
 struct image_head {
 	uint32_t mark;
 	uint32_t flags; /* enum vendor_image_flag */
-	/* Of the three texts behind it, if it is a source; otherwise of the bytes, 0 and 0. */
+	/*
+	 * Sizes of the three texts that follow, if the image is a source. Otherwise the size of the
+	 * vendor's bytes, 0 and 0.
+	 */
 	uint64_t sizes[3];
 };
 
@@ -59,19 +62,20 @@ static int read_image(struct sal_text image, uint32_t *out_flags, struct sal_tex
 	if (image.size >= sizeof(head))
 		memcpy(&head, image.at, sizeof(head));
 	if (head.mark != IMAGE_MARK)
-		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are no image of a program",
+		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are not an image of a program",
 				   image.size);
 	image.at += sizeof(head);
 	left = image.size - sizeof(head);
 	for (size_t i = 0; i < 3; i++) {
 		if (head.sizes[i] > left)
-			return sal_err_set(err, SAL_DATA_LOSS, "an image of a program is cut off");
+			return sal_err_set(err, SAL_DATA_LOSS,
+					   "the image of a program is truncated");
 		parts[i] = (struct sal_text){ .at = image.at, .size = (size_t)head.sizes[i] };
 		image.at += head.sizes[i];
 		left -= head.sizes[i];
 	}
 	if (left > 0)
-		return sal_err_set(err, SAL_DATA_LOSS, "an image of a program is too long");
+		return sal_err_set(err, SAL_DATA_LOSS, "the image of a program is too long");
 	*out_flags = head.flags;
 	return SAL_OK;
 }
@@ -95,7 +99,7 @@ static int deserialize(struct sal_stream *s, struct sal_text bytes,
 	return SAL_OK;
 }
 
-/* What every execution needs to know about the outputs. */
+/* Finds the facts of the outputs that every execution needs. */
 static int describe_outputs(struct sal_loaded *p, struct sal_err *err)
 {
 	const struct sal_device *d = p->stream->device;
@@ -146,7 +150,7 @@ int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 	if (!p)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
 	p->stream = s;
-	p->keep_all = !(flags & IMAGE_ALIASES);
+	p->retains_all = !(flags & IMAGE_ALIASES);
 	if (flags & IMAGE_SOURCE)
 		rc = sal_vendor_compile(s, parts[0], parts[1], parts[2], &p->executable, err);
 	else

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * layouts - as much of the ABI of PJRT's Layouts extension as we call.
+ * layouts - the part of the ABI of PJRT's Layouts extension that we call.
  *
- * The extension's own header is in no wheel, so these are declarations of our own for the same ABI, under
- * our own names. What they rest on: like all of PJRT, it only grows at the end. An extension starts with the
- * common base, whose struct_size covers the functions that a plugin has: we look before we call. The
- * functions come in this order: destroy a layout, serialise one, default layout of a client, layout of a
- * buffer, default layout of a topology, layouts of a program's outputs. A layout that was got from a program
- * belongs to that program; the bytes of a serialised one live until its deleter is called.
+ * No wheel contains the extension's header, so these are our own declarations for the same ABI,
+ * under our own names. They assume that the extension, like all of PJRT, only grows at its end. An
+ * extension starts with the common base. Its struct_size tells which functions a plugin has, and we
+ * check it before each call. The functions come in this order: destroy a layout, serialise one,
+ * default layout of a client, layout of a buffer, default layout of a topology, layouts of a
+ * program's outputs. A layout from a program belongs to that program. The bytes of a serialised
+ * layout are valid until its deleter is called.
  */
 #ifndef SAL_DEVICE_PJRT_LAYOUTS_H
 #define SAL_DEVICE_PJRT_LAYOUTS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A compilation and what there is to know about it. */
+/* The result of a compilation, and its facts. */
 #include "device/pjrt/vendor.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 struct sal_compiled {
 	const struct sal_device *device; /* borrowed */
-	PJRT_LoadedExecutable *loaded; /* owned; stays: the next leans on it */
+	PJRT_LoadedExecutable *loaded; /* owned; stays: executable depends on it */
 	PJRT_Executable *executable; /* owned; the facts point into it */
 	struct sal_program_facts facts;
 	struct sal_text image, optimized; /* in the bag */
@@ -80,7 +80,7 @@ void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *
 
 /* --- outputs --- */
 
-/* Bits of an element on the device, where small types are packed. */
+/* Bits of an element on the device, which packs small types. */
 static uint64_t device_bits(int32_t type)
 {
 	switch (type) {
@@ -129,7 +129,7 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 	count = number.args.num_outputs;
 	if (types.args.num_output_types != count || shapes.args.num_outputs != count)
 		return sal_err_set(err, SAL_INTERNAL,
-				   "the plugin disagrees with itself: %zu, %zu "
+				   "the plugin contradicts itself: %zu, %zu "
 				   "and %zu outputs",
 				   count, types.args.num_output_types, shapes.args.num_outputs);
 	outputs = sal_vendor_bag_take(bag, count, sizeof(*outputs));
@@ -141,7 +141,7 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		outputs[i].rank = (uint32_t)shapes.args.dim_sizes[i];
 		outputs[i].dims = dims;
 		outputs[i].bytes = device_bytes(&outputs[i]);
-		if (outputs[i].rank > 0) /* scalars alone may come without an array */
+		if (outputs[i].rank > 0) /* only scalars may come without an array */
 			dims += outputs[i].rank;
 	}
 	facts->outputs = outputs;
@@ -149,7 +149,7 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 	return SAL_OK;
 }
 
-/* Where outputs live. A plugin that does not tell puts them where it puts everything. */
+/* The memory kinds of the outputs. A plugin that does not report them uses its default memory. */
 static void describe_kinds(struct sal_compiled *c, struct sal_output_facts *outputs)
 {
 	const struct sal_device *d = c->device;
@@ -235,7 +235,7 @@ static int describe_names(struct sal_compiled *c, struct sal_err *err)
 	return SAL_OK;
 }
 
-/* Not every plugin knows: zeros then. */
+/* Zeros if the plugin does not report the memory. */
 static void describe_memory(struct sal_compiled *c)
 {
 	const struct sal_device *d = c->device;
@@ -300,7 +300,7 @@ static int describe_assignment(struct sal_compiled *c, struct sal_err *err)
 	return c->facts.device_assignment.at ? SAL_OK : no_memory(err);
 }
 
-/* Asked twice: for the size, then for the bytes. Empty if the plugin cannot tell in our format. */
+/* Asks twice: for the size, then for the bytes. Empty if the plugin does not provide our format. */
 static int describe_optimized(struct sal_compiled *c, struct sal_err *err)
 {
 	static const char wanted[] = "hlo_with_config";
@@ -366,7 +366,7 @@ static int describe_outputs(struct sal_compiled *c, struct sal_err *err)
 
 	if (rc < 0)
 		return rc;
-	/* They are ours, in the bag. */
+	/* The bag owns the outputs, so they may be changed. */
 	describe_kinds(c, (struct sal_output_facts *)c->facts.outputs);
 	describe_layouts(c, (struct sal_output_facts *)c->facts.outputs);
 	return SAL_OK;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paging: what a buffer held, in host memory, dense in the device's order of dimensions.
+ * Paging: the saved contents of a buffer, in host memory, dense in the device's order of
+ * dimensions.
  *
- * A plugin whose device is the host lets us reach its buffers: such a one keeps its place and gives its pages
- * back. That matters, for XLA:CPU keeps packed weights by their address: a program may give other results when
- * its arguments move. Elsewhere the buffer goes and comes back as another one.
+ * If the device is the host, we can reach the plugin's buffers. Such a buffer keeps its address
+ * while its pages go back to the system. The address matters: XLA:CPU caches packed weights by
+ * address, so a program may give other results when its arguments move. On other devices the buffer
+ * is freed and a new one is made.
  */
 #include "device/pjrt/vendor.h"
 
@@ -15,14 +17,14 @@
 #include "device/wait.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
-#define MAX_RANK 64
+#define RANK_MAX 64
 #define PAGE UINT64_C(4096)
 
 struct sal_saved {
 	PJRT_Buffer_Type type;
 	size_t rank;
-	int64_t dims[MAX_RANK];
-	int64_t minor_to_major[MAX_RANK];
+	int64_t dims[RANK_MAX];
+	int64_t minor_to_major[RANK_MAX];
 	bool row_major;
 	uint64_t size;
 	struct sal_device *device; /* borrowed */
@@ -70,9 +72,9 @@ static int describe(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_
 		rc = sal_vendor_check(d, d->api->PJRT_Buffer_Dimensions(&dims.args), err);
 	if (rc < 0)
 		return rc;
-	if (dims.args.num_dims > MAX_RANK)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "%zu dimensions are too many",
-				   dims.args.num_dims);
+	if (dims.args.num_dims > RANK_MAX)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "the array has too many dimensions: %zu", dims.args.num_dims);
 	saved->type = type.args.type;
 	saved->rank = dims.args.num_dims;
 	if (saved->rank > 0)
@@ -113,7 +115,7 @@ static void on_released(void *ctx, int code, const char *message)
 	sal_pjrt_free_saved(ctx);
 }
 
-/* Where each dimension's next element is, for bytes that lie in the device's order. */
+/* The strides of the dimensions, for bytes in the device's order. */
 static void fill_strides(const struct sal_saved *saved, int64_t *strides)
 {
 	int64_t step = (int64_t)sal_type_bytes((int32_t)saved->type);
@@ -130,7 +132,7 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 {
 	const struct sal_device *d = s->device;
 	struct sal_saved *saved = take_saved;
-	int64_t strides[MAX_RANK];
+	int64_t strides[RANK_MAX];
 	PJRT_Buffer_MemoryLayout layout = {
 		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
 		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
@@ -170,7 +172,7 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	return SAL_OK;
 }
 
-/* Whole pages within the buffer go back to the system; what is left of it at both ends is small. */
+/* Gives all complete pages of the buffer back to the system. The rest at both ends is small. */
 static void drop_pages(void *bytes, size_t size, void *unused)
 {
 	uintptr_t from = ((uintptr_t)bytes + PAGE - 1) / PAGE * PAGE;
@@ -201,7 +203,7 @@ static void fill(void *bytes, size_t size, void *saved)
 int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err)
 {
 	if (b->host_bytes > 0 && !sal_vendor_reach(b, fill, take_saved))
-		return sal_err_set(err, SAL_INTERNAL, "a buffer can no longer be reached");
+		return sal_err_set(err, SAL_INTERNAL, "the buffer cannot be reached any more");
 	sal_pjrt_free_saved(take_saved);
 	return SAL_OK;
 }

@@ -6,9 +6,9 @@
 
 #define ALIGNMENT 64
 #define HUGE_PAGE (UINT64_C(2) << 20)
-/* Smaller blocks are the allocator's business. */
-#define WORTH_KEEPING HUGE_PAGE
-#define KEEP_MOST (UINT64_C(4) << 30)
+/* Smaller blocks are freed, not reused. */
+#define REUSED_BYTES_MIN HUGE_PAGE
+#define SHELF_BYTES_MAX (UINT64_C(4) << 30)
 
 void sal_vendor_shelf_init(struct vendor_shelf *shelf)
 {
@@ -40,7 +40,9 @@ void sal_vendor_shelf_fini(struct vendor_shelf *shelf)
 	(void)pthread_mutex_destroy(&shelf->lock);
 }
 
-/* Large ones in large pages: touching small ones for the first time costs more than the copy. */
+/*
+ * Uses huge pages for large blocks: the first access to many small pages costs more than the copy.
+ */
 static struct vendor_block *block_create(uint64_t size)
 {
 	uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
@@ -59,7 +61,7 @@ static struct vendor_block *block_create(uint64_t size)
 	return block;
 }
 
-/* One that fits and wastes less than an eighth. */
+/* Finds a block that is large enough and wastes at most an eighth and one huge page. */
 static struct vendor_block *find(struct vendor_shelf *shelf, uint64_t size)
 {
 	struct vendor_block *block;
@@ -75,7 +77,7 @@ struct vendor_block *sal_vendor_shelf_take(struct vendor_shelf *shelf, uint64_t 
 	struct vendor_block *block = NULL;
 
 	(void)pthread_mutex_lock(&shelf->lock);
-	if (size >= WORTH_KEEPING)
+	if (size >= REUSED_BYTES_MIN)
 		block = find(shelf, size);
 	if (block) {
 		SLIST_REMOVE(&shelf->blocks, block, vendor_block, link);
@@ -100,7 +102,8 @@ void sal_vendor_shelf_put(struct vendor_shelf *shelf, struct vendor_block *take_
 	if (!take_block)
 		return;
 	(void)pthread_mutex_lock(&shelf->lock);
-	if (take_block->room > WORTH_KEEPING && shelf->bytes + take_block->room <= KEEP_MOST) {
+	if (take_block->room > REUSED_BYTES_MIN &&
+	    shelf->bytes + take_block->room <= SHELF_BYTES_MAX) {
 		SLIST_INSERT_HEAD(&shelf->blocks, take_block, link);
 		shelf->bytes += take_block->room;
 		left = NULL;

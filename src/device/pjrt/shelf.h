@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shelf - host memory for what is paged out, kept for the next while anything is.
+ * shelf - host memory for paged-out contents. Free blocks are reused while anything is paged out.
  *
- * Memory that a process touches for the first time can cost ten times the copy into it (on a virtual machine, the
- * host may have to find it first). Sessions that are paged come and go in turns, so what one leaves, another
- * takes. When nothing is paged out any more, all of it goes back.
+ * The first access to new memory can cost ten times the copy into it (on a virtual machine, the
+ * host may have to find the memory first). Sessions are paged out and in by turns, so a block of
+ * one session serves the next. When nothing is paged out any more, all memory goes back to the
+ * system.
  *
- * Threads: any; it has a lock of its own.
+ * Threads: any; the shelf has its own lock.
  */
 #ifndef SAL_DEVICE_PJRT_SHELF_H
 #define SAL_DEVICE_PJRT_SHELF_H
@@ -16,7 +17,7 @@
 #include <sys/queue.h>
 
 struct vendor_block {
-	SLIST_ENTRY(vendor_block) link; /* in shelf->blocks, while it is free */
+	SLIST_ENTRY(vendor_block) link; /* shelf->blocks, while free */
 	void *bytes; /* owned */
 	uint64_t room;
 };
@@ -24,14 +25,14 @@ struct vendor_block {
 struct vendor_shelf {
 	pthread_mutex_t lock;
 	SLIST_HEAD(, vendor_block) blocks; /* owned */
-	uint64_t bytes; /* of those */
-	uint64_t used; /* blocks that are out */
+	uint64_t bytes; /* of the free blocks */
+	uint64_t used; /* number of blocks in use */
 };
 
 void sal_vendor_shelf_init(struct vendor_shelf *shelf);
 void sal_vendor_shelf_fini(struct vendor_shelf *shelf);
 
-/* At least so many bytes, aligned for any plugin; NULL: there are none. */
+/* At least `size` bytes, aligned for any plugin. NULL: no memory. */
 struct vendor_block *sal_vendor_shelf_take(struct vendor_shelf *shelf, uint64_t size);
 /* Accepts NULL. */
 void sal_vendor_shelf_put(struct vendor_shelf *shelf, struct vendor_block *take_block);

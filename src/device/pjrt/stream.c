@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening and closing: devices and streams; and the table of operations. */
+/* Opening and closing of devices and streams; the table of operations. */
 #include "device/pjrt/vendor.h"
 
 #include <stdlib.h>
@@ -20,8 +20,9 @@ static void stream_destroy(struct sal_stream *s)
 }
 
 /*
- * XLA's CPU client has four devices unless told otherwise, and others refuse the option, before they start
- * anything. Which kind it is can only be asked of a client, hence the trial.
+ * XLA's CPU client has four devices by default. Other vendors refuse the option that sets the
+ * number, before they start anything. Only a client can tell its platform, so we try the option
+ * first.
  */
 static int create_client(struct sal_device *d, PJRT_Client **out_client, struct sal_err *err)
 {
@@ -140,7 +141,10 @@ static void pjrt_close(struct sal_device *d)
 	free(d);
 }
 
-/* Tried with XLA:CPU (tests/cts/test_devices.c). Other vendors' callback threads are left alone. */
+/*
+ * Tested with XLA:CPU (tests/cts/test_devices.c). We do not rely on the callback threads of other
+ * vendors.
+ */
 static bool can_execute_in_done(const struct sal_device *d)
 {
 	const struct sal_text *name = &d->facts.platform_name;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vendor - what the files of this folder share.
+ * vendor - declarations that the files of this folder share.
  *
- * A device is a vendor's plugin, opened once and never unloaded (such libraries leave threads and exit
- * handlers behind). A stream is a vendor client with one device. The first client is made with the device
- * and stays as long as it does, because the facts point into it; it serves as the first stream.
+ * A device is a vendor's plugin, opened once and never unloaded (such libraries leave threads and
+ * exit handlers behind). A stream is a vendor client with one device. The first client is made with
+ * the device and lives as long as the device, because the facts point into it. It serves as the
+ * first stream.
  *
  *     sal_device ── first ──> sal_stream ── PJRT_Client, PJRT_Device
  *                             sal_stream ── ...
  *     sal_loaded ──> its stream;  sal_buffer ──> its stream
  *
- * Versions: entries beyond what every plugin since 0.57 has are tested before use (VENDOR_HAS). A plugin
- * newer than our header may know longer argument structs and refuse ours as too short, so it gets a zeroed
- * tail behind each of them, which means "not given".
+ * Versions: we test each entry that some plugin since 0.57 may lack before we call it (VENDOR_HAS).
+ * A plugin newer than our header may have longer argument structs and refuse ours as too short. So
+ * we pass a zeroed tail behind each struct, which means "not given".
  *
  * Threads: only `spare` changes after open, under the lock.
  */
@@ -32,9 +33,9 @@
 
 struct sal_device {
 	const PJRT_Api *api;
-	size_t tail; /* bytes of VENDOR_TAIL that the plugin is told of */
+	size_t tail; /* bytes of VENDOR_TAIL that we announce to the plugin */
 	const struct layouts_extension *layouts; /* NULL: not offered */
-	bool counts_devices; /* understands cpu_device_count */
+	bool counts_devices; /* the plugin knows the option cpu_device_count */
 	struct sal_stream *first; /* owned */
 	struct sal_device_facts facts; /* points into first's client and bag */
 	struct vendor_bag bag; /* owned */
@@ -59,32 +60,32 @@ struct sal_buffer {
 struct sal_loaded {
 	struct sal_stream *stream; /* borrowed */
 	PJRT_LoadedExecutable *executable; /* owned */
-	bool keep_all; /* what it would take over is unknown: nothing */
+	bool retains_all; /* the aliases are unknown, so no argument is donated */
 	size_t output_count;
-	uint64_t *output_bytes; /* owned; on the host */
+	uint64_t *output_bytes; /* owned; sizes in host memory */
 };
 
-/* Declares `name`, zeroed but for the fields given, to be passed as &name.args. */
+/* Declares `name`, zeroed except for the given fields. Pass &name.args. */
 #define VENDOR_ARGS(d, type, name, ...)          \
 	struct {                                 \
 		type args;                       \
 		unsigned char tail[VENDOR_TAIL]; \
 	} name = { .args = { .struct_size = type##_STRUCT_SIZE + (d)->tail, __VA_ARGS__ } }
 
-/* Whether the plugin has this entry. */
+/* True if the plugin has this entry. */
 #define VENDOR_HAS(d, entry)                                                             \
 	((d)->api->struct_size >= offsetof(PJRT_Api, entry) + sizeof((d)->api->entry) && \
 	 (d)->api->entry)
 
 /* --- api.c --- */
 
-/* Loads the plugin and looks at its version and entries. */
+/* Loads the plugin and checks its version and entries. */
 int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
-/* Turns what a call returned into ours: 0, or a negated code with the vendor's words. Frees it. */
+/* Converts the vendor's error: 0, or a negated code with the vendor's message. Frees the error. */
 int sal_vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err);
-/* The same, for calls whose failure changes nothing. */
+/* The same, for calls whose failure has no consequence. */
 void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
-/* Calls done (which may be NULL) once the event has fired, perhaps at once. Takes the event. */
+/* Calls done (which may be NULL) when the event fires, possibly at once. Takes the event. */
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx);
 
@@ -104,7 +105,7 @@ void sal_vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable
 int sal_vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
 			      PJRT_Executable **out_executable, struct sal_err *err);
 void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable);
-/* Type, shape and bytes of each output, in the bag or borrowed from the executable. */
+/* Type, shape and size of each output, in the bag or borrowed from the executable. */
 int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		       struct vendor_bag *bag, struct sal_program_facts *facts,
 		       struct sal_err *err);
@@ -112,15 +113,15 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 /* --- image.c: from a compilation to a loaded program --- */
 
 enum vendor_image_flag {
-	IMAGE_SOURCE = 1, /* holds the program's source: the plugin cannot serialise */
-	IMAGE_ALIASES = 2, /* the program's facts name all that it takes over */
+	IMAGE_SOURCE = 1, /* contains the program's source: the plugin cannot serialise */
+	IMAGE_ALIASES = 2, /* the program's facts name all donated arguments */
 };
 
 struct vendor_source {
 	struct sal_text format, program, options;
 };
 
-/* An image around the vendor's bytes, or around the source if they are empty. */
+/* Makes an image of the vendor's bytes, or of the source if there are no bytes. */
 struct sal_text sal_vendor_image(struct vendor_bag *bag, struct sal_text serialized,
 				 const struct vendor_source *source, bool knows_aliases);
 int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
@@ -129,12 +130,14 @@ void sal_pjrt_unload(struct sal_loaded *p);
 
 /* --- buffer.c --- */
 
-/* Calls `use` with the buffer's bytes if they are there and this process can reach them, densely packed; the
- * buffer is held meanwhile. */
+/*
+ * Calls `use` with the buffer's bytes, if they are defined, dense, and reachable from this process.
+ * The vendor cannot free the buffer during the call.
+ */
 bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
 		      void *ctx);
 
-/* Bytes of a dense array as the host stores it; fails for what is no array. */
+/* The size of a dense array in the host's element format. Fails if the array is invalid. */
 int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);
 int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
 		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,

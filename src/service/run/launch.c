@@ -119,8 +119,8 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	struct sal_execution run = {
 		.args = x->device_args,
 		.arg_count = x->arg_count,
-		.keep = x->retained,
-		.keep_count = x->retained_count,
+		.retained = x->retained,
+		.retained_count = x->retained_count,
 		.outputs = x->device_outputs,
 		.output_count = x->output_count,
 		.done = on_done,

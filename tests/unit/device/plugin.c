@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A PJRT plugin that is wrong in the way that the variable SAL_TEST_PLUGIN names, and does nothing else.
+ * A PJRT plugin with the fault that the variable SAL_TEST_PLUGIN names.
  *
- * It counts on nobody calling an entry: all that can be refused must be refused before. The exception is
- * "tail": a plugin from the future, which knows longer arguments than our header. Its PJRT_Plugin_Initialize
- * fails with a message that tells the size it was given.
+ * No test calls its entries: a bad plugin must be refused before that. The exception is "tail": a
+ * plugin from the future, which has longer argument structs than our header. Its
+ * PJRT_Plugin_Initialize fails with a message that contains the struct size it received.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 
 #include <pjrt_c_api.h>
 
-/* The one symbol of a plugin. */
+/* The only symbol of a plugin. */
 const PJRT_Api *GetPjrtApi(void);
 
 static char message[64];

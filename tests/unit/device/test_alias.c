@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* alias: the walk through an optimised program, whole, cut and damaged. */
+/* alias: reads an optimised program, complete, cut and damaged. */
 #include "device/pjrt/alias.h"
 
 #include <setjmp.h>
@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 /*
- * A module with a name (field 1), a fixed64 and a fixed32 that mean nothing here, and three aliases: of
- * parameter 300, of parameter 0 (whose number is left out) and of parameter 300 again (another part of it).
- * Behind it, a configuration (field 2).
+ * A module with a name (field 1), a fixed64 and a fixed32 that are ignored, and three aliases: of
+ * parameter 300, of parameter 0 (whose number is absent) and of parameter 300 again (another part
+ * of it). A configuration (field 2) follows.
  */
 static const unsigned char program[] = {
 	0x0a, 45, /* hlo_module */
@@ -29,7 +29,7 @@ static const unsigned char program[] = {
 
 static int read_bytes(const void *bytes, size_t size, uint32_t **out, size_t *count)
 {
-	/* A copy of just that size, so that the sanitizer sees a step too far. */
+	/* A copy of exactly this size, so that the sanitizer detects a read beyond it. */
 	char *copy = malloc(size ? size : 1);
 	int rc;
 
@@ -65,7 +65,7 @@ static void none_is_fine(void **state)
 	assert_null(found);
 }
 
-/* Whatever is missing at the end, but for the configuration as a whole, is noticed. */
+/* Every truncation is detected, except one that removes the whole configuration. */
 static void cut_programs_are_refused(void **state)
 {
 	uint32_t *found;

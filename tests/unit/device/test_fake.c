@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake: its limits, its faults and its language; what all devices do is tested in cts/test_devices.c. */
+/* fake: its limits, its faults and its language. cts/test_devices.c tests what all devices do. */
 #include "device/compiler.h"
 #include "device/fake/impl.h"
 
@@ -40,7 +40,7 @@ static void note(void *ctx, int code, const char *message)
 	sem_post(&o->told);
 }
 
-/* The code, or -1 if it is not told in time. */
+/* The code, or -1 after the deadline. */
 static int wait_for(struct outcome *o)
 {
 	struct timespec until;
@@ -157,12 +157,12 @@ static void iterations_need_memory(void **state)
 
 	assert_int_equal(execute(&t, plain, arg, &out, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
-	/* No room for another output. */
+	/* There is no room for another output. */
 	ops->free_buffer(out);
 	assert_int_equal(execute(&t, temp, arg, &out, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_RESOURCE_EXHAUSTED);
 	ops->free_buffer(out);
-	/* Taking over makes room. */
+	/* A donated argument makes room. */
 	assert_int_equal(execute(&t, donate, arg, &out, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
 	ops->free_buffer(arg);
@@ -210,7 +210,7 @@ static void calls_fail_when_told_to(void **state)
 	bench_close(&t);
 }
 
-/* Each kind of call fails, with the code that was asked for or INTERNAL, and works the next time. */
+/* Each kind of call fails, with the given code or INTERNAL, and works the next time. */
 static void paging_fails_when_told_to(void **state)
 {
 	struct sal_saved *saved, *again;
@@ -227,7 +227,7 @@ static void paging_fails_when_told_to(void **state)
 	assert_null(again);
 	assert_int_equal(ops->save(a, &again, &t.err), SAL_OK);
 	ops->free_saved(again);
-	/* The saved contents stay the caller's if they could not be restored. */
+	/* After a failed restore, the caller still owns the saved contents. */
 	assert_int_equal(ops->restore(t.stream, saved, &b, &t.err), -SAL_RESOURCE_EXHAUSTED);
 	assert_null(b);
 	assert_int_equal(ops->restore(t.stream, saved, &b, &t.err), SAL_OK);
@@ -243,7 +243,7 @@ static void paging_fails_when_told_to(void **state)
 	bench_close(&t);
 }
 
-/* A download within a save and an upload within a restore are no calls of their own. */
+/* The download inside save and the upload inside restore do not count as calls. */
 static void a_call_counts_once(void **state)
 {
 	struct sal_saved *saved;
@@ -269,7 +269,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Every second upload, and every sixth call: opening the stream is the first. */
+/* Every second upload, and every sixth call of any kind; opening the stream is the first call. */
 static void calls_are_slow_when_told_to(void **state)
 {
 	uint64_t least_ms[5] = { 0, 30, 0, 30, 60 };
@@ -289,7 +289,7 @@ static void calls_are_slow_when_told_to(void **state)
 	bench_close(&t);
 }
 
-struct held {
+struct delayed {
 	struct bench *bench;
 	struct sal_loaded *program;
 	struct sal_buffer *buffer;
@@ -299,9 +299,9 @@ struct held {
 	int rc;
 };
 
-static void *run_held_execute(void *arg)
+static void *run_delayed_execute(void *arg)
 {
-	struct held *h = arg;
+	struct delayed *h = arg;
 	struct sal_execution x = { .outputs = &h->buffer, .output_count = 1, .done = note };
 
 	sem_post(&h->begun);
@@ -312,17 +312,17 @@ static void *run_held_execute(void *arg)
 
 static void free_output(void *ctx, int code, const char *message)
 {
-	struct held *h = ctx;
+	struct delayed *h = ctx;
 
 	(void)code;
 	(void)message;
 	ops->free_buffer(h->buffer);
 }
 
-/* The output must be gone when the stream is closed, and the call ends no sooner. */
-static void *run_held_hang(void *arg)
+/* The output must be freed before the stream closes, and the call does not return earlier. */
+static void *run_delayed_hang(void *arg)
 {
-	struct held *h = arg;
+	struct delayed *h = arg;
 	struct sal_execution x = {
 		.outputs = &h->buffer,
 		.output_count = 1,
@@ -336,9 +336,9 @@ static void *run_held_hang(void *arg)
 	return NULL;
 }
 
-static void *run_held_free(void *arg)
+static void *run_delayed_free(void *arg)
 {
-	struct held *h = arg;
+	struct delayed *h = arg;
 
 	sem_post(&h->begun);
 	ops->free_buffer(h->buffer);
@@ -346,9 +346,9 @@ static void *run_held_free(void *arg)
 	return NULL;
 }
 
-static void *run_held_open(void *arg)
+static void *run_delayed_open(void *arg)
 {
-	struct held *h = arg;
+	struct delayed *h = arg;
 
 	sem_post(&h->begun);
 	h->rc = ops->open_stream(h->bench->device, &h->opened, NULL);
@@ -356,22 +356,22 @@ static void *run_held_open(void *arg)
 	return NULL;
 }
 
-/* Waits until a call is held up: on the stream, or without one. */
-static void wait_until_held(struct sal_device *d, const uint32_t *held_up)
+/* Waits until a fault delays a call: on the stream, or without one. */
+static void wait_until_delayed(struct sal_device *d, const uint32_t *calls_inside)
 {
 	uint64_t until = now_ns() + UINT64_C(60000000000);
-	bool held = false;
+	bool delayed = false;
 
-	while (!held && now_ns() < until) {
+	while (!delayed && now_ns() < until) {
 		pthread_mutex_lock(&d->lock);
-		held = *held_up > 0;
+		delayed = *calls_inside > 0;
 		pthread_mutex_unlock(&d->lock);
 		sched_yield();
 	}
-	assert_true(held);
+	assert_true(delayed);
 }
 
-static void held_start(struct held *h, struct bench *t, void *(*run)(void *))
+static void delayed_start(struct delayed *h, struct bench *t, void *(*run)(void *))
 {
 	h->bench = t;
 	sem_init(&h->begun, 0, 0);
@@ -380,10 +380,13 @@ static void held_start(struct held *h, struct bench *t, void *(*run)(void *))
 	sem_wait(&h->begun);
 }
 
-/* The call does not return, the others of its stream and of another one go on; closing ends it. */
+/*
+ * The call does not return until its stream is closed. Other calls, on its stream and on another
+ * one, continue.
+ */
 static void calls_are_endless_when_told_to(void **state)
 {
-	struct held h = { 0 };
+	struct delayed h = { 0 };
 	struct sal_stream *other;
 	struct sal_buffer *a, *b;
 	struct sal_loaded *p;
@@ -397,8 +400,8 @@ static void calls_are_endless_when_told_to(void **state)
 	assert_int_equal(execute(&t, p, NULL, &a, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
 	h.program = p;
-	held_start(&h, &t, run_held_execute);
-	wait_until_held(t.device, &t.stream->held_up);
+	delayed_start(&h, &t, run_delayed_execute);
+	wait_until_delayed(t.device, &t.stream->calls_inside);
 	assert_int_equal(execute(&t, p, NULL, &b, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
 	ops->free_buffer(b);
@@ -417,28 +420,28 @@ static void calls_are_endless_when_told_to(void **state)
 
 static void freeing_can_be_endless(void **state)
 {
-	struct held h = { 0 };
+	struct delayed h = { 0 };
 	struct bench t;
 
 	(void)state;
 	bench_open(&t, "fake:endless:free_buffer@1", 10);
 	assert_int_equal(put(&t, 10, &h.buffer), SAL_OK);
-	held_start(&h, &t, run_held_free);
-	wait_until_held(t.device, &t.stream->held_up);
+	delayed_start(&h, &t, run_delayed_free);
+	wait_until_delayed(t.device, &t.stream->calls_inside);
 	ops->close_stream(t.stream);
 	pthread_join(h.thread, NULL);
-	ops->close(t.device); /* asserts that the memory was given back */
+	ops->close(t.device); /* asserts that all memory was released */
 }
 
 static void opening_can_be_endless(void **state)
 {
-	struct held h = { 0 };
+	struct delayed h = { 0 };
 	struct bench t;
 
 	(void)state;
 	bench_open(&t, "fake:endless:open_stream@2", 0);
-	held_start(&h, &t, run_held_open);
-	wait_until_held(t.device, &t.device->held_up);
+	delayed_start(&h, &t, run_delayed_open);
+	wait_until_delayed(t.device, &t.device->calls_inside);
 	ops->close_stream(t.stream);
 	assert_int_equal(sem_trywait(&h.back), -1);
 	ops->close(t.device);
@@ -505,18 +508,21 @@ static void iterations_run_inside_the_call(void **state)
 	bench_close(&t);
 }
 
-/* An endless loop inside the call: it returns when its stream is closed, the others go on meanwhile. */
+/*
+ * A program that hangs inside the call: the call returns when its stream is closed. Other calls
+ * continue.
+ */
 static void an_iteration_inside_the_call_can_hang(void **state)
 {
-	struct held h = { 0 };
+	struct delayed h = { 0 };
 	struct sal_buffer *a;
 	struct bench t;
 
 	(void)state;
 	bench_open(&t, "fake:inline", 0);
 	h.program = load(&t, "fake 1\noutput u8 1 = fill 9\nhang\n");
-	held_start(&h, &t, run_held_hang);
-	wait_until_held(t.device, &t.stream->held_up);
+	delayed_start(&h, &t, run_delayed_hang);
+	wait_until_delayed(t.device, &t.stream->calls_inside);
 	assert_int_equal(put(&t, 1, &a), SAL_OK);
 	ops->free_buffer(a);
 	assert_int_equal(sem_trywait(&h.back), -1);
@@ -527,7 +533,7 @@ static void an_iteration_inside_the_call_can_hang(void **state)
 	ops->close(t.device);
 }
 
-static void it_declares_what_it_is_told_to(void **state)
+static void it_declares_what_the_path_says(void **state)
 {
 	static const struct {
 		const char *path;
@@ -555,7 +561,7 @@ static void free_in_done(void *ctx, int code, const char *message)
 	ops->free_buffer(ctx);
 }
 
-/* Who calls the strict device from a done function is stopped; all else works as ever. */
+/* A call from a done function aborts on the strict device. Everything else works. */
 static void strict_forbids_calls_from_done(void **state)
 {
 	struct sal_buffer *a;
@@ -653,7 +659,7 @@ static void iterations_fail_when_told_to(void **state)
 	bench_close(&t);
 }
 
-/* Everything behind it waits as well; closing ends all of it. */
+/* All later work waits, too. Closing the stream ends all of it. */
 static void iterations_hang_until_closed(void **state)
 {
 	struct sal_loaded *hang, *long_one;
@@ -721,7 +727,7 @@ static void compilations_crash_when_told_to(void **state)
 	if (child == 0) {
 		const struct rlimit none = { 0, 0 };
 
-		/* cmocka would catch it and go on. */
+		/* cmocka would catch the signal and continue. */
 		signal(SIGABRT, SIG_DFL);
 		setrlimit(RLIMIT_CORE, &none);
 		compile(&t, "fake 1\ncrash\n", &c);
@@ -837,7 +843,7 @@ int main(void)
 		cmocka_unit_test(opening_can_be_endless),
 		cmocka_unit_test(iterations_run_inside_the_call),
 		cmocka_unit_test(an_iteration_inside_the_call_can_hang),
-		cmocka_unit_test(it_declares_what_it_is_told_to),
+		cmocka_unit_test(it_declares_what_the_path_says),
 		cmocka_unit_test(strict_forbids_calls_from_done),
 		cmocka_unit_test(other_faults_are_refused),
 		cmocka_unit_test(iterations_fail_when_told_to),

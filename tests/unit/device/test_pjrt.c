@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pjrt: plugins that cannot be used are refused, with the reason, and none of their entries is called. */
+/* pjrt: unusable plugins are refused, with the reason, and none of their entries is called. */
 #include "device/device.h"
 
 #include <setjmp.h>
@@ -21,7 +21,7 @@ static void refuses(const char *path, int code, const char *reason)
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, reason))
 		fail_msg("\"%s\" does not say \"%s\"", err.text, reason);
-	/* Nor is there any need for the reason. */
+	/* err may be NULL. */
 	assert_int_equal(sal_device_pjrt.open(&config, &device, NULL), -code);
 }
 
@@ -43,20 +43,20 @@ static void other_files_are_refused(void **state)
 static void other_versions_are_refused(void **state)
 {
 	(void)state;
-	refuses_wrong("nothing", SAL_FAILED_PRECONDITION, "gave nothing");
+	refuses_wrong("nothing", SAL_FAILED_PRECONDITION, "returned NULL");
 	refuses_wrong("empty", SAL_FAILED_PRECONDITION, "no version");
-	refuses_wrong("major", SAL_FAILED_PRECONDITION, "speaks PJRT 1.");
-	refuses_wrong("old", SAL_FAILED_PRECONDITION, "speaks PJRT 0.56");
+	refuses_wrong("major", SAL_FAILED_PRECONDITION, "has PJRT 1.");
+	refuses_wrong("old", SAL_FAILED_PRECONDITION, "has PJRT 0.56");
 }
 
 static void missing_entries_are_named(void **state)
 {
 	(void)state;
-	refuses_wrong("short", SAL_FAILED_PRECONDITION, "lacks PJRT_Client_Compile");
-	refuses_wrong("hole", SAL_FAILED_PRECONDITION, "lacks PJRT_LoadedExecutable_Execute");
+	refuses_wrong("short", SAL_FAILED_PRECONDITION, "has no PJRT_Client_Compile");
+	refuses_wrong("hole", SAL_FAILED_PRECONDITION, "has no PJRT_LoadedExecutable_Execute");
 }
 
-/* Their code and message, on one line; and only newer plugins are given a tail. */
+/* The plugin's code and message, on one line; only newer plugins get a tail. */
 static void errors_are_passed_on(void **state)
 {
 	(void)state;

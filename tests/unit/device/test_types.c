@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* types: the numbers that base/ repeats are those of the vendor's header. */
+/* types: the numbers that base/ repeats are equal to those of the vendor's header. */
 #include "base/facts.h"
 
 #include <setjmp.h>

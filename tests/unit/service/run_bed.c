@@ -164,7 +164,7 @@ void bed_let_go(struct run_bed *bed)
 		struct sal_stream *stream = atomic_load(&bed->server.lanes[i].stream);
 
 		if (stream)
-			sal_fake_let_go(stream);
+			sal_fake_cancel_calls(stream);
 	}
 }
 
@@ -175,9 +175,9 @@ uint32_t bed_held_up(struct run_bed *bed)
 	uint32_t n;
 
 	(void)pthread_mutex_lock(&d->lock);
-	n = d->held_up;
+	n = d->calls_inside;
 	LIST_FOREACH(s, &d->streams, device_link)
-		n += s->held_up;
+		n += s->calls_inside;
 	(void)pthread_mutex_unlock(&d->lock);
 	return n;
 }
