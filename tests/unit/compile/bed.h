@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bed - a pool to be tested: its loop, its folder, and what came of what was asked. A fixture.
+ * bed - a fixture for tests of the pool: a loop, a folder, and the outcomes of requests.
  *
- * The helper is salus-compile, its path in SAL_COMPILE, with the fake device, unless cfg is changed before
- * the pool is opened. Waiting has a deadline.
+ * The helper is salus-compile, whose path is in SAL_COMPILE, with the fake device. A test may
+ * change cfg before it opens the pool. All waits have a deadline.
  */
 #ifndef SAL_TESTS_BED_H
 #define SAL_TESTS_BED_H
@@ -26,21 +26,21 @@
 
 struct bed {
 	uv_loop_t loop;
-	uv_timer_t ticker; /* so that waiting has a deadline */
+	uv_timer_t ticker; /* wakes the loop, so that waits have a deadline */
 	struct sal_compile_pool *pool;
 	struct sal_compile_config cfg;
 	char *folder;
 	char cache[FOLDER_PATH];
-	char helper_path[FOLDER_PATH]; /* room for another */
+	char helper_path[FOLDER_PATH]; /* for a test's own helper */
 };
 
 struct bed_outcome {
 	int calls, code;
 	char message[512];
 	struct sal_image *image;
-	struct bed *close; /* close its pool when called */
-	int *counter; /* counts the calls of several, if it is there */
-	int order; /* what it was then */
+	struct bed *close; /* the callback closes the pool of this bed */
+	int *counter; /* counts the callbacks of several requests; may be NULL */
+	int order; /* the value of *counter in the callback */
 };
 
 #define with_bed(test) cmocka_unit_test_setup_teardown(test, bed_make, bed_remove)
@@ -58,7 +58,7 @@ struct bed_outcome {
 int bed_make(void **state);
 int bed_remove(void **state);
 void bed_open(struct bed *bed);
-/* Runs the loop until nothing is left. */
+/* Runs the loop until it has nothing left to do. */
 void bed_close(struct bed *bed);
 
 struct sal_compile_stats bed_stats(const struct bed *bed);
@@ -73,11 +73,11 @@ struct sal_compile_request *bed_submit(struct bed *bed, struct sal_text program,
 struct sal_compile_request *bed_submit_as(struct bed *bed, uint64_t owner, struct sal_text program,
 					  struct bed_outcome *o);
 void bed_drop(struct bed_outcome *o);
-/* Compiles, and expects it to go well; or to fail with this code and text. The owner is 1, if none is given. */
+/* Compile, and expect success, or a failure with this code and text. The owner is 1 by default. */
 void bed_compile(struct bed *bed, struct sal_text program);
 void bed_compile_as(struct bed *bed, uint64_t owner, struct sal_text program);
 void bed_expect(struct bed *bed, struct sal_text program, int code, const char *text);
-/* ADD with that many lines of comment. The caller frees it. */
+/* ADD with this many comment lines. The caller frees it. */
 char *bed_large_program(size_t lines, size_t *out_size);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* folder - a folder of its own for each test, gone with it. A fixture: *state is its path. */
+/*
+ * folder - a fixture: each test has a new folder, which is removed after the test. *state is its
+ * path.
+ */
 #ifndef SAL_TESTS_FOLDER_H
 #define SAL_TESTS_FOLDER_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* message - a protocol buffer under construction, field by field. Include cmocka first. */
+/* message - builds a protocol buffer, field by field. Include cmocka first. */
 #ifndef SAL_TESTS_MESSAGE_H
 #define SAL_TESTS_MESSAGE_H
 

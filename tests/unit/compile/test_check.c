@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check, order, comparator, hlo: which programs are taken, which are refused and by which words. */
+/*
+ * check, order, comparator, hlo: the programs that are accepted, and those that are refused, with
+ * their messages.
+ */
 #include "compile/check.h"
 
 #include <setjmp.h>
@@ -40,7 +43,7 @@ struct in {
 	int64_t id;
 	const char *opcode;
 	uint32_t type;
-	int64_t operands[4]; /* up to the first 0: ids start at 1 */
+	int64_t operands[4]; /* ends at the first 0: ids start at 1 */
 	const char *direction; /* of compare; kind of fusion; target of custom-call */
 	const char *comparison;
 	uint64_t number; /* of a parameter; value of a constant; computation of a fusion */
@@ -107,7 +110,7 @@ static void put_computation(struct message *module, uint64_t id, const struct in
 	put_message(module, 3, &m);
 }
 
-/* An entry that sorts by COMPARATOR. */
+/* An entry computation that sorts with COMPARATOR. */
 static void put_sort(struct message *module, bool is_stable)
 {
 	struct message computation = { .size = 0 };
@@ -215,10 +218,10 @@ static void takes_one_key(void **state)
 	takes(FOUR(PRED), COMPARE(5, "LT", 1, 2));
 	takes(FOUR(F32), COMPARE_AS(5, "LT", "TOTALORDER", 1, 2));
 	takes(FOUR(S32), COMPARE(5, "GE", 1, 2), OP(6, "not", PRED, 5));
-	takes(FOUR(S32), CONSTANT(5, PRED, 0)); /* all are equal */
+	takes(FOUR(S32), CONSTANT(5, PRED, 0)); /* all elements are equal */
 }
 
-static void refuses_what_is_no_order(void **state)
+static void refuses_comparators_without_order(void **state)
 {
 	static const char *const directions[] = { "LE", "GE", "EQ", "NE", "", "lt" };
 
@@ -227,8 +230,8 @@ static void refuses_what_is_no_order(void **state)
 		refuses(not_an_order, FOUR(S32), COMPARE(5, directions[i], 1, 2));
 	refuses(not_an_order, FOUR(S32), CONSTANT(5, PRED, 1));
 	refuses(not_an_order, FOUR(PRED), OP(5, "not", PRED, 1));
-	refuses(not_an_order, FOUR(S32), COMPARE(5, "LT", 1, 4)); /* of two arrays */
-	refuses(not_an_order, FOUR(S32), COMPARE(5, "LT", 1, 3)); /* of one side */
+	refuses(not_an_order, FOUR(S32), COMPARE(5, "LT", 1, 4)); /* keys of different arrays */
+	refuses(not_an_order, FOUR(S32), COMPARE(5, "LT", 1, 3)); /* both keys on one side */
 	refuses(not_an_order, FOUR(S32), COMPARE(5, "LT", 1, 1));
 	refuses(not_an_order, FOUR(S32), CONSTANT(5, S32, 3), COMPARE(6, "LT", 1, 5));
 	refuses(not_an_order, FOUR(S32), COMPARE_AS(5, "LT", "UNSIGNED", 1, 2));
@@ -237,7 +240,7 @@ static void refuses_what_is_no_order(void **state)
 	refuses("sort sort.7 is refused", FOUR(S32), COMPARE(5, "LE", 1, 2));
 }
 
-/* The same function must be applied to both sides, and give the same each time. */
+/* Both sides must compute the same function, and it must give the same result each time. */
 static void compares_functions(void **state)
 {
 	(void)state;
@@ -252,23 +255,26 @@ static void compares_functions(void **state)
 	refuses(not_an_order, FOUR(S32), CONSTANT(5, S32, 9), OP(6, "subtract", S32, 5, 1),
 		OP(7, "subtract", S32, 2, 5), COMPARE(8, "LT", 6, 7));
 	takes(FOUR(S32), OP(5, "subtract", S32, 1, 3), OP(6, "subtract", S32, 2, 4),
-	      COMPARE(7, "LT", 5, 6)); /* a key of two arrays */
+	      COMPARE(7, "LT", 5, 6)); /* one key uses two arrays */
 	refuses(not_an_order, FOUR(S32), OP(5, "subtract", S32, 1, 2), OP(6, "subtract", S32, 2, 1),
-		COMPARE(7, "LT", 5, 6)); /* of both sides */
+		COMPARE(7, "LT", 5, 6)); /* one key uses both sides */
 	refuses(not_an_order, FOUR(S32), OP(5, "rng", S32, 1), OP(6, "rng", S32, 2),
 		COMPARE(7, "LT", 5, 6));
 	refuses(not_an_order, FOUR(S32), OP(5, "custom", S32, 1), OP(6, "custom", S32, 2),
 		COMPARE(7, "LT", 5, 6));
 	refuses(not_an_order, FOUR(F32), OP(5, "add", F32, 1, 3), OP(6, "add", F32, 2, 4),
-		COMPARE_AS(7, "LT", "TOTALORDER", 5, 6)); /* may be contracted on one side */
+		COMPARE_AS(7, "LT", "TOTALORDER", 5, 6)); /* the compiler may contract one side */
 	refuses(not_an_order, FOUR(F32), OP(5, "convert", S32, 1), OP(6, "convert", S8, 2),
 		COMPARE(7, "LT", 5, 6));
 	refuses(not_an_order, FOUR(S32), OP(5, "negate", S32, 1, 3), OP(6, "negate", S32, 2, 4),
-		COMPARE(7, "LT", 5, 6)); /* with too many operands */
+		COMPARE(7, "LT", 5, 6)); /* too many operands */
 }
 
-/* As JAX sorts floats: zeros and NaNs made one, then bits as integers that sort like the numbers. */
-static void takes_what_jax_emits(void **state)
+/*
+ * JAX sorts floats like this: it replaces all zeros by one zero and all NaNs by one NaN, then
+ * compares the bits as integers.
+ */
+static void accepts_comparators_of_jax(void **state)
 {
 	(void)state;
 	takes(PARAMETER(1, F32, 0), PARAMETER(2, F32, 1), CONSTANT(3, F32, 1), CONSTANT(4, F32, 2),
@@ -293,10 +299,10 @@ static void takes_several_keys(void **state)
 	takes(FOUR(S32), COMPARE(5, "LT", 1, 2), COMPARE(6, "EQ", 1, 2), COMPARE(7, "GT", 3, 4),
 	      OP(8, "and", PRED, 6, 7), OP(9, "or", PRED, 5, 8));
 	takes(FOUR(S32), COMPARE(5, "LT", 3, 4), COMPARE(6, "EQ", 1, 2), COMPARE(7, "GT", 1, 2),
-	      OP(8, "select", PRED, 6, 5, 7)); /* the second key first */
+	      OP(8, "select", PRED, 6, 5, 7)); /* the second key decides first */
 	takes(FOUR(S32), COMPARE(5, "NE", 1, 2), COMPARE(6, "LT", 3, 4), COMPARE(7, "LT", 1, 2),
 	      OP(8, "select", PRED, 5, 7, 6));
-	/* As XLA makes sorts stable: if neither is before the other, by place. */
+	/* XLA makes sorts stable like this: if no element is less, the index decides. */
 	takes(FOUR(S32), COMPARE(5, "LT", 1, 2), COMPARE(6, "LT", 2, 1), COMPARE(7, "EQ", 5, 6),
 	      COMPARE(8, "LT", 3, 4), OP(9, "select", PRED, 7, 8, 5));
 }
@@ -318,12 +324,12 @@ static void refuses_several_keys(void **state)
 	refuses(not_an_order, FOUR(F32), COMPARE_AS(5, "LT", "FLOAT", 1, 2),
 		COMPARE_AS(6, "EQ", "FLOAT", 1, 2), COMPARE_AS(7, "LT", "FLOAT", 3, 4),
 		OP(8, "and", PRED, 6, 7), OP(9, "or", PRED, 5, 8));
-	/* Which key decides depends on an element. */
+	/* An element selects the key that decides. */
 	refuses(not_an_order, FOUR(PRED), COMPARE(5, "LT", 1, 2), COMPARE(6, "LT", 3, 4),
 		OP(7, "select", PRED, 1, 5, 6));
 }
 
-/* NaN is neither before nor after anything. Merge sort does not mind. */
+/* NaN is neither less nor greater than any number. Merge sort works with that. */
 static void floats_need_a_stable_sort(void **state)
 {
 	const struct in by_float[] = { FOUR(F32), COMPARE_AS(5, "LT", "FLOAT", 1, 2) };
@@ -355,7 +361,7 @@ static struct message fused(const struct in *inside, size_t count, const struct 
 	return module;
 }
 
-static void looks_into_fusions(void **state)
+static void expands_fusions(void **state)
 {
 	const struct in less[] = { PARAMETER(1, S32, 0), PARAMETER(2, S32, 1),
 				   COMPARE(3, "LT", 1, 2) };
@@ -415,20 +421,20 @@ static void refuses_odd_comparators(void **state)
 	struct message module = { .size = 0 };
 
 	(void)state;
-	refuses("not well-formed", FOUR(S32)); /* the root is no answer */
+	refuses("not well-formed", FOUR(S32)); /* the root does not exist */
 	refuses("not well-formed", PARAMETER(1, S32, 0), PARAMETER(1, S32, 1),
 		COMPARE(2, "LT", 1, 1));
 	refuses("not well-formed", FOUR(S32), OP(5, "not", PRED, 6), COMPARE(6, "LT", 1, 2));
 	refuses("not well-formed", FOUR(S32), COMPARE(5, "LT", 1, 77));
 	put_sort(&module, false);
-	is_refused(&module, "damaged"); /* there is no such computation */
+	is_refused(&module, "damaged"); /* the computation does not exist */
 	put_computation(&module, COMPARATOR, NULL, 0);
 	is_refused(&module, "not well-formed");
 }
 
 /* --- what is taken is an order, on all elements of a small world ---------------------------------- */
 
-/* Elements have two numbers from 0 to 2. */
+/* Elements are pairs of numbers from 0 to 2. */
 #define WORLD 9
 #define NODES 14
 
@@ -484,7 +490,7 @@ static bool is_weak_order(const struct in *at, size_t count)
 	for (int a = 0; a < WORLD; a++) {
 		for (int b = 0; b < WORLD; b++) {
 			if (r[a][b] && r[b][a])
-				return false; /* also a == b */
+				return false; /* this covers a == b */
 			for (int c = 0; c < WORLD; c++) {
 				bool ab = r[a][b] || r[b][a], bc = r[b][c] || r[c][b];
 
@@ -690,7 +696,7 @@ static void refuses_feeds(void **state)
 
 /* --- programs ------------------------------------------------------------------------------------- */
 
-static void checks_what_there_is(void **state)
+static void checks_without_an_optimised_program(void **state)
 {
 	struct message bad = instruction("infeed", "");
 	struct message good = instruction("add", "");
@@ -713,8 +719,8 @@ static void checks_what_there_is(void **state)
 	assert_int_equal(sal_check_program(&c, &err), -SAL_DATA_LOSS);
 }
 
-/* MLIR has none of these: XLA does not take them. */
-static void refuses_what_the_compiler_makes(void **state)
+/* MLIR has no such instructions: XLA refuses them. */
+static void refuses_instructions_of_the_compiler(void **state)
 {
 	static const char *const own[] = { "fusion",	   "bitcast",	 "async-start",
 					   "async-update", "async-done", "copy-start",
@@ -732,7 +738,7 @@ static void refuses_what_the_compiler_makes(void **state)
 	for (size_t i = 0; i < COUNT(own); i++) {
 		struct message sent = instruction(own[i], "");
 
-		is_taken(&sent); /* in what was compiled */
+		is_taken(&sent); /* allowed in the optimised program */
 		c.program = (struct sal_text){ sent.at, sent.size };
 		assert_int_equal(sal_check_program(&c, &err), -SAL_INVALID_ARGUMENT);
 		assert_non_null(strstr(err.text, own[i]));
@@ -741,7 +747,7 @@ static void refuses_what_the_compiler_makes(void **state)
 	assert_int_equal(sal_check_program(&c, &err), -SAL_DATA_LOSS);
 }
 
-static void refuses_what_is_damaged(void **state)
+static void refuses_damaged_programs(void **state)
 {
 	struct message m = instruction("add", "");
 	struct message twice = { .size = 0 };
@@ -750,16 +756,16 @@ static void refuses_what_is_damaged(void **state)
 
 	(void)state;
 	put_raw(&twice, m.at, m.size);
-	put_raw(&twice, m.at, m.size); /* two computations of one id */
+	put_raw(&twice, m.at, m.size); /* two computations with one id */
 	is_refused(&twice, "well-formed");
 	put_text(&in, 2, "add");
-	put_text(&in, 2, "infeed"); /* readers take the last */
+	put_text(&in, 2, "infeed"); /* other readers take the last one */
 	put_message(&computation, 2, &in);
 	m.size = 0;
 	put_message(&m, 3, &computation);
 	is_refused(&m, "damaged");
 	computation.size = in.size = m.size = 0;
-	put_number(&in, 2, 1); /* an opcode that is no text */
+	put_number(&in, 2, 1); /* an opcode that is a number */
 	put_message(&computation, 2, &in);
 	put_message(&m, 3, &computation);
 	is_refused(&m, "damaged");
@@ -772,22 +778,22 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes_one_key),
-		cmocka_unit_test(refuses_what_is_no_order),
+		cmocka_unit_test(refuses_comparators_without_order),
 		cmocka_unit_test(compares_functions),
-		cmocka_unit_test(takes_what_jax_emits),
+		cmocka_unit_test(accepts_comparators_of_jax),
 		cmocka_unit_test(takes_several_keys),
 		cmocka_unit_test(refuses_several_keys),
 		cmocka_unit_test(floats_need_a_stable_sort),
-		cmocka_unit_test(looks_into_fusions),
+		cmocka_unit_test(expands_fusions),
 		cmocka_unit_test(survives_odd_fusions),
 		cmocka_unit_test(refuses_odd_comparators),
 		cmocka_unit_test(takes_only_orders),
 		cmocka_unit_test(checks_shapes_of_topk),
 		cmocka_unit_test(takes_calls_by_name),
 		cmocka_unit_test(refuses_feeds),
-		cmocka_unit_test(checks_what_there_is),
-		cmocka_unit_test(refuses_what_the_compiler_makes),
-		cmocka_unit_test(refuses_what_is_damaged),
+		cmocka_unit_test(checks_without_an_optimised_program),
+		cmocka_unit_test(refuses_instructions_of_the_compiler),
+		cmocka_unit_test(refuses_damaged_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

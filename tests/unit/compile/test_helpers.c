@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* helpers: that crash, are killed, or are shell scripts up to no good; and salus-compile by itself. */
+/*
+ * helpers: helpers that crash, are killed, or are malicious shell scripts; and salus-compile
+ * itself.
+ */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,7 +171,7 @@ static void distrusts_helpers(void **state)
 			   "signal 9");
 }
 
-/* A frame as the answer, in a file that the script shows. */
+/* The answer is a frame, in a file that the script prints. */
 static void expect_from_frame(struct bed *bed, const struct sal_frame *frame, const char *body,
 			      const char *text)
 {
@@ -215,10 +218,10 @@ static void distrusts_who_speaks_first(void **state)
 	use_script(bed, "printf hello; exec sleep 1000");
 	bed_open(bed);
 	bed_wait(bed, bed_stats(bed).helper_deaths == 1);
-	assert_int_equal(sal_compile_helpers(bed->pool, NULL, 0), 0); /* not over and over */
+	assert_int_equal(sal_compile_helpers(bed->pool, NULL, 0), 0); /* not restarted */
 }
 
-/* One that answers well and then says more: the answer counts, the rest is its end. */
+/* A helper sends a good answer and then more bytes: the answer counts, and the helper is killed. */
 static void takes_the_answer_before_the_end(void **state)
 {
 	struct sal_frame frame = { .id = 1, .code = SAL_OUT_OF_RANGE, .sizes = { 5 } };
@@ -274,7 +277,7 @@ static void helper_ends_with_its_input(void **state)
 	int pid = start_alone(((struct bed *)*state)->cfg.helper_path, &in, &out);
 
 	sal_frame_encode(&frame, head);
-	assert_int_equal(write(in, head, sizeof(head)), sizeof(head)); /* and no more */
+	assert_int_equal(write(in, head, sizeof(head)), sizeof(head)); /* an incomplete question */
 	assert_int_equal(shutdown(in, SHUT_WR), 0);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);

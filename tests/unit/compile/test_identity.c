@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity: the same plugin is the same again, and whatever differs makes it another. */
+/* identity: the same plugin has the same identity, and any difference changes it. */
 #include "compile/store/identity.h"
 
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void agree(struct identity a, struct identity b)
 	assert_memory_equal(a.bytes, b.bytes, sizeof(a.bytes));
 }
 
-/* A file of so many bytes, zero but for one. All have the same time. */
+/* Writes a file of this size, zero except for one byte. All files have the same time. */
 static void write_plugin(const char *path, uint64_t size, uint64_t at)
 {
 	static const struct timespec times[2] = { { .tv_sec = 1000 }, { .tv_sec = 1000 } };
@@ -69,7 +69,7 @@ static void plugin_says(void **state)
 	write_plugin(path, 100, 0);
 	agree(make(&source), make(&source));
 	other.platform_version = TEXT("cp");
-	other.device_kind = TEXT("ucpu"); /* the same letters */
+	other.device_kind = TEXT("ucpu"); /* the same letters, split differently */
 	differ(make(&source), make(&other));
 	other = source;
 	other.device_kind = TEXT("gpu");
@@ -82,7 +82,7 @@ static void plugin_says(void **state)
 	differ(make(&source), make(&other));
 }
 
-/* Two that say the same of themselves. */
+/* Two plugins that describe themselves with the same words. */
 static void files_differ(void **state)
 {
 	static const uint64_t sizes[] = { 1, 4095, 4096, 4097, 100000, LARGE_BYTES };
@@ -96,7 +96,7 @@ static void files_differ(void **state)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		write_plugin(path, sizes[i], 0);
 		write_plugin(second, sizes[i], 0);
-		agree(make(&a), make(&b)); /* wherever it lies */
+		agree(make(&a), make(&b)); /* in another place */
 		write_plugin(second, sizes[i] + 1, 0);
 		differ(make(&a), make(&b));
 		if (sizes[i] == 1)
@@ -106,7 +106,7 @@ static void files_differ(void **state)
 	}
 }
 
-/* Every byte of a file of up to 2 MiB counts; beyond that, its time does. */
+/* In a file of up to 2 MiB every byte counts. In larger ones the time counts. */
 static void every_byte_counts(void **state)
 {
 	char path[FOLDER_PATH];
@@ -135,7 +135,7 @@ static void without_a_file(void **state)
 
 	folder_path(*state, "nothing.so", path);
 	differ(make(&source), make(&source));
-	source.plugin_path = *state; /* a folder */
+	source.plugin_path = *state; /* not a file */
 	differ(make(&source), make(&source));
 	agree(make(&fake), make(&fake));
 	folder_path(*state, "empty.so", path);

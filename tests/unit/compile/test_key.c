@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* key and frame: a program's name has all in it that changes the outcome and nothing else; heads are read strictly. */
+/*
+ * key and frame: a program's key depends on everything that changes the outcome, and on nothing
+ * else; heads are decoded strictly.
+ */
 #include "compile/store/key.h"
 
 #include <setjmp.h>
@@ -53,7 +56,7 @@ static void each_part_counts(void **state)
 		{ "mlir", "program", "1.1", OPTIONS("\x08\x01") },
 		{ "mlir", "program", "1.0", OPTIONS("\x08\x02") },
 		{ "mlir", "program", "1.0", OPTIONS("") },
-		{ "mli", "rprogram", "1.0", OPTIONS("\x08\x01") }, /* the same bytes in a row */
+		{ "mli", "rprogram", "1.0", OPTIONS("\x08\x01") }, /* other parts */
 	};
 	size_t i;
 
@@ -63,7 +66,7 @@ static void each_part_counts(void **state)
 		assert_false(is_same(&plain, &others[i]));
 }
 
-/* Field 7 of the options is a map: an entry is its key, field 1, and its value, field 2. */
+/* Field 7 of the options is a map: field 1 of an entry is its key, field 2 its value. */
 #define ENTRY_A "\x3a\x03\x0a\x01\x61"
 #define ENTRY_B "\x3a\x03\x0a\x01\x62"
 
@@ -96,7 +99,7 @@ static void heads_are_read_strictly(void **state)
 	assert_int_equal(back.id, 7);
 	assert_int_equal(back.code, 3);
 	assert_memory_equal(back.sizes, frame.sizes, sizeof(frame.sizes));
-	for (i = 0; i < 4; i++) { /* what it begins with */
+	for (i = 0; i < 4; i++) { /* the magic */
 		head[i] ^= 1;
 		assert_int_equal(sal_frame_decode(head, &back), -SAL_DATA_LOSS);
 		head[i] ^= 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits of compiling: time, processor time and memory of a task; tasks that nobody waits for; turns of owners. A
- * stopped helper is one that compiles for long.
+ * limits of compiling: time, processor time and memory of a task; tasks without waiters; turns of
+ * owners. A stopped helper stands for a long compilation.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool is_gone(int pid)
 	return kill(pid, 0) != 0;
 }
 
-/* A program of its own for each number. */
+/* A different program for each number. */
 static struct sal_text numbered(char room[64], int number)
 {
 	int size = snprintf(room, 64, "fake 1\nname p%d\noutput f32 4 = copy 0\n", number);
@@ -39,7 +39,7 @@ static struct sal_text numbered(char room[64], int number)
 
 /* --- limits ------------------------------------------------------------------------------------- */
 
-static void ends_what_takes_too_long(void **state)
+static void ends_slow_tasks(void **state)
 {
 	struct bed *bed = *state;
 	int pid;
@@ -57,7 +57,7 @@ static void ends_what_takes_too_long(void **state)
 	bed_compile(bed, TEXT(ADD));
 }
 
-/* Together they take more than the limit, but none of them does. */
+/* All tasks together exceed the limit, but no single task does. */
 static void gives_each_task_its_processor_time(void **state)
 {
 	struct bed *bed = *state;
@@ -72,7 +72,7 @@ static void gives_each_task_its_processor_time(void **state)
 	assert_int_equal(bed_stats(bed).helper_deaths, 0);
 }
 
-static void ends_what_takes_too_much_processor_time(void **state)
+static void ends_tasks_over_the_cpu_limit(void **state)
 {
 	struct bed *bed = *state;
 
@@ -85,7 +85,7 @@ static void ends_what_takes_too_much_processor_time(void **state)
 	assert_int_equal(bed_stats(bed).over_limit, 1);
 }
 
-static void ends_what_takes_too_much_memory(void **state)
+static void ends_tasks_over_the_memory_limit(void **state)
 {
 	struct bed *bed = *state;
 
@@ -97,7 +97,9 @@ static void ends_what_takes_too_much_memory(void **state)
 	bed_expect(bed, TEXT(GORGE), SAL_RESOURCE_EXHAUSTED, "256MiB");
 	assert_int_equal(bed_stats(bed).helper_deaths, 1);
 	bed_compile(bed, TEXT(ADD));
-	/* What failed in a helper that had worked before is tried in a new one. */
+	/*
+	 * A task that fails in a helper that had other tasks before is tried again in a new helper.
+	 */
 	bed_expect(bed, TEXT(GORGE), SAL_RESOURCE_EXHAUSTED, "--compile-memory");
 	assert_int_equal(bed_stats(bed).helper_deaths, 3);
 	assert_int_equal(bed_stats(bed).over_limit, 2);
@@ -105,8 +107,11 @@ static void ends_what_takes_too_much_memory(void **state)
 	bed_expect(bed, TEXT("fake 1\ngulp\n"), SAL_RESOURCE_EXHAUSTED, "--compile-memory");
 }
 
-/* The last words of a helper are in the answer; more lines than the log takes, and than a pipe holds. */
-static void reads_what_helpers_print(void **state)
+/*
+ * The last line of a helper is part of the error. The helper prints more lines than the log takes,
+ * and more than a pipe holds.
+ */
+static void reads_the_output_of_helpers(void **state)
 {
 	struct bed *bed = *state;
 
@@ -165,7 +170,7 @@ static void cleans_the_environment(void **state)
 
 /* --- nobody waits ------------------------------------------------------------------------------- */
 
-static void ends_what_nobody_waits_for(void **state)
+static void ends_tasks_without_waiters(void **state)
 {
 	struct bed *bed = *state;
 	struct bed_outcome o[2] = { 0 };
@@ -178,12 +183,12 @@ static void ends_what_nobody_waits_for(void **state)
 	r[1] = bed_submit_as(bed, 2, TEXT(SPIN), &o[1]);
 	bed_wait(bed, bed_stats(bed).running == 1);
 	sal_compile_cancel(r[0]);
-	assert_int_equal(bed_helper(bed), pid); /* one still waits */
+	assert_int_equal(bed_helper(bed), pid); /* one request still waits */
 	assert_int_equal(bed_stats(bed).running, 1);
 	sal_compile_cancel(r[1]);
 	bed_wait(bed, bed_stats(bed).abandoned == 1);
 	assert_true(is_gone(pid));
-	assert_int_not_equal(bed_helper(bed), pid); /* a warm one is there */
+	assert_int_not_equal(bed_helper(bed), pid); /* a warm helper replaces it */
 	bed_compile_as(bed, 3, TEXT(ADD));
 	assert_int_equal(bed_stats(bed).abandoned, 1);
 	assert_int_equal(bed_stats(bed).running, 0);
@@ -191,8 +196,8 @@ static void ends_what_nobody_waits_for(void **state)
 	assert_int_equal(o[0].calls + o[1].calls, 0);
 }
 
-/* A task that is about to end takes nobody in: who asks for the same gets a task of its own. */
-static void asks_anew_for_what_is_ended(void **state)
+/* No request joins a task that is ending: a request for the same program gets a new task. */
+static void compiles_again_after_an_ended_task(void **state)
 {
 	struct bed *bed = *state;
 	struct bed_outcome o[2] = { 0 };
@@ -238,7 +243,7 @@ static void drop_all(struct bed_outcome *o, int count)
 		bed_drop(&o[i]);
 }
 
-/* With one helper, of many programs of one owner at most two go before another owner's. */
+/* With one helper, at most two of one owner's many programs run before another owner's program. */
 static void owners_take_turns(void **state)
 {
 	struct bed *bed = *state;
@@ -259,7 +264,7 @@ static void owners_take_turns(void **state)
 	r = bed_submit_as(bed, 2, numbered(room, 100), &one);
 	sal_compile_waiting(r, &wait);
 	assert_int_equal(wait.stage, SAL_COMPILE_QUEUED);
-	assert_int_equal(wait.ahead, 1); /* beside the one that runs */
+	assert_int_equal(wait.ahead, 1); /* besides the running task */
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	bed_wait(bed, one.calls && count_calls(many, 20) == 20);
 	assert_in_range(one.order, 2, 3);
@@ -267,8 +272,8 @@ static void owners_take_turns(void **state)
 	bed_drop(&one);
 }
 
-/* One owner's slow programs never have all helpers. */
-static void keeps_a_helper_for_others(void **state)
+/* One owner's slow programs never occupy all helpers. */
+static void reserves_a_helper_for_others(void **state)
 {
 	struct bed *bed = *state;
 	struct bed_outcome slow[3] = { 0 };
@@ -298,10 +303,13 @@ static void keeps_a_helper_for_others(void **state)
 		sal_compile_cancel(r[i]);
 	bed_wait(bed, bed_stats(bed).running == 0);
 	assert_int_equal(bed_stats(bed).abandoned, 1);
-	bed_compile_as(bed, 7, TEXT(FILL)); /* it has its turn again */
+	bed_compile_as(bed, 7, TEXT(FILL)); /* the owner gets another turn */
 }
 
-/* Who joins a program that waits behind many of its owner's does not wait for these. */
+/*
+ * A request that joins a queued program does not wait for the other programs of that program's
+ * owner.
+ */
 static void joins_without_waiting_for_the_rest(void **state)
 {
 	struct bed *bed = *state;
@@ -320,13 +328,13 @@ static void joins_without_waiting_for_the_rest(void **state)
 	(void)bed_submit_as(bed, 2, numbered(room, 19), &one);
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	bed_wait(bed, one.calls && count_calls(many, 20) == 20);
-	assert_in_range(one.order, 2, 4); /* it is told to both */
+	assert_in_range(one.order, 2, 4); /* both get the answer */
 	assert_int_equal(bed_stats(bed).compiled, 20);
 	drop_all(many, 20);
 	bed_drop(&one);
 }
 
-/* A helper that was needed once does not stay for ever. */
+/* An additional helper ends when it is not needed any more. */
 static void lets_spare_helpers_go(void **state)
 {
 	struct bed *bed = *state;
@@ -354,17 +362,17 @@ static void lets_spare_helpers_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_bed(ends_what_takes_too_long),
+		with_bed(ends_slow_tasks),
 		with_bed(gives_each_task_its_processor_time),
-		with_bed(ends_what_takes_too_much_processor_time),
-		with_bed(ends_what_takes_too_much_memory),
-		with_bed(reads_what_helpers_print),
+		with_bed(ends_tasks_over_the_cpu_limit),
+		with_bed(ends_tasks_over_the_memory_limit),
+		with_bed(reads_the_output_of_helpers),
 		with_bed(blames_no_program_for_words_of_another),
 		with_bed(cleans_the_environment),
-		with_bed(ends_what_nobody_waits_for),
-		with_bed(asks_anew_for_what_is_ended),
+		with_bed(ends_tasks_without_waiters),
+		with_bed(compiles_again_after_an_ended_task),
 		with_bed(owners_take_turns),
-		with_bed(keeps_a_helper_for_others),
+		with_bed(reserves_a_helper_for_others),
 		with_bed(joins_without_waiting_for_the_rest),
 		with_bed(lets_spare_helpers_go),
 	};

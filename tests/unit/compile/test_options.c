@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* options: what real options lose (nothing), what is dropped, what is refused and by which name. */
+/*
+ * options: real options stay the same; which options are dropped, and which are refused, with their
+ * names.
+ */
 #include "compile/options.h"
 
 #include <setjmp.h>
@@ -18,7 +21,7 @@
 #include "unit/compile/jax_options.h"
 #include "unit/compile/message.h"
 
-/* CompileOptionsProto.executable_build_options.debug_options, with something around it. */
+/* CompileOptionsProto.executable_build_options.debug_options, between other fields. */
 static struct message wrap(const struct message *debug)
 {
 	struct message build = { .size = 0 };
@@ -89,7 +92,7 @@ static void is_refused(const struct message *given, const char *name)
 		fail_msg("no %s in: %s", name, err.text);
 }
 
-static void keeps_what_jax_sends(void **state)
+static void keeps_options_of_jax(void **state)
 {
 	struct sal_err err = { 0 };
 	struct message out = { .size = 0 };
@@ -109,7 +112,7 @@ static int count_text(const struct message *m, const char *text)
 	return count;
 }
 
-/* Also: what is left is what a plain program sends, and the override that is no dump. */
+/* Also: the rest is equal to the options of a plain program, and the override that is no dump. */
 static void drops_dumps_of_jax(void **state)
 {
 	static const char kept[] = "xla_cpu_enable_fast_math";
@@ -138,8 +141,8 @@ static void keeps_the_rest(void **state)
 	put_text(&debug, 61, "./cuda_sdk_lib");
 	put_number(&debug, 9999, 0);
 	put_text(&debug, 9998, "");
-	put_number(&debug, 164, 1); /* how to dump, if one did */
-	put_number(&debug, 392, 40); /* what XLA sets itself */
+	put_number(&debug, 164, 1); /* how to dump, if dumping is on */
+	put_number(&debug, 392, 40); /* XLA's own default */
 	put_number(&debug, 163, UINT64_MAX);
 	put_text(&debug, 451, "inf");
 	options = wrap(&debug);
@@ -173,8 +176,8 @@ static void drops_where_nothing_is_lost(void **state)
 	becomes(&options, 11 + 15, &expected);
 }
 
-/* At each of the three levels, and of each type. */
-static void drops_what_is_not_known(void **state)
+/* On each of the three levels, and of each type. */
+static void drops_unknown_options(void **state)
 {
 	struct message debug = { .size = 0 };
 	struct message none = { .size = 0 };
@@ -199,7 +202,7 @@ static void drops_what_is_not_known(void **state)
 	becomes(&options, 7, &expected);
 }
 
-/* Every field of CompileOptionsProto and ExecutableBuildOptionsProto that is taken. */
+/* Every field of CompileOptionsProto and ExecutableBuildOptionsProto that is accepted. */
 static void keeps_every_known_field(void **state)
 {
 	static const uint32_t top[] = { 1, 2, 4, 5, 9, 10, 12 };
@@ -243,8 +246,8 @@ static void refuses_fields_by_name(void **state)
 	}
 }
 
-/* What switches off checks of the compiler, or would end the daemon's process. */
-static void refuses_what_concerns_the_daemon(void **state)
+/* Options that switch off the compiler's checks, or would end the daemon's process. */
+static void refuses_options_about_the_daemon(void **state)
 {
 	static const struct {
 		uint32_t field;
@@ -278,7 +281,10 @@ static void refuses_what_concerns_the_daemon(void **state)
 	}
 }
 
-/* Names that no table has: whatever they end in, and by the sentence for files if they sound like one. */
+/*
+ * Names that are in no table: refused with any ending, with the sentence about files if the ending
+ * suggests a file.
+ */
 static void refuses_every_ending(void **state)
 {
 	static const char *const ends[] = {
@@ -302,7 +308,7 @@ static void refuses_every_ending(void **state)
 	}
 }
 
-/* A name of the table that sounds like a file is one, or is known not to be. */
+/* Each name in the table that suggests a file is refused as one, or is known to be harmless. */
 static void knows_names_that_sound_like_files(void **state)
 {
 	static const char *const files[] = {
@@ -348,7 +354,7 @@ static void finds_flags(void **state)
 	assert_null(sal_flag_by_number(0));
 	assert_null(sal_flag_by_number(500));
 	assert_null(sal_flag_by_number(UINT32_MAX));
-	/* Two names of one number agree. */
+	/* Two names of the same number are treated alike. */
 	for (size_t i = 0; i < sizeof(twins) / sizeof(twins[0]); i++) {
 		struct sal_text name = { twins[i], strlen(twins[i]) };
 		const struct sal_flag *flag = sal_flag_by_name(name);
@@ -358,8 +364,8 @@ static void finds_flags(void **state)
 	}
 }
 
-/* A message may come in pieces, which readers merge. */
-static void looks_at_every_piece(void **state)
+/* A message may come in several pieces, which other readers merge. */
+static void checks_every_piece(void **state)
 {
 	struct message debug = { .size = 0 };
 	struct message none = { .size = 0 };
@@ -378,7 +384,7 @@ static void looks_at_every_piece(void **state)
 	becomes(&options, 1, &expected);
 }
 
-static void refuses_what_changes_the_program(void **state)
+static void refuses_options_that_change_the_program(void **state)
 {
 	static const struct {
 		uint32_t field;
@@ -433,7 +439,7 @@ static void refuses_flags_for_llvm(void **state)
 	entry.size = 0;
 	put_text(&entry, 1, "xla_cpu_disable_tiled_emitter");
 
-	put_text(&entry, 1, "load"); /* a second key: readers take the last */
+	put_text(&entry, 1, "load"); /* a second key: other readers take the last one */
 	put_text(&entry, 2, "/tmp/evil.so");
 	debug.size = 0;
 	put_message(&debug, 500, &entry);
@@ -457,24 +463,24 @@ static void judges_overrides_by_name(void **state)
 	becomes(&options, 1, &plain);
 }
 
-static void refuses_what_is_malformed(void **state)
+static void refuses_malformed_options(void **state)
 {
 	static const struct {
 		const char *bytes;
 		size_t size;
 	} bad[] = {
-		{ "\x1a\x05\x08", 3 }, /* shorter than it says */
+		{ "\x1a\x05\x08", 3 }, /* shorter than its length */
 		{ "\x1a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11 }, /* length of 2^64 - 1 */
-		{ "\x1a", 1 }, /* no length */
+		{ "\x1a", 1 }, /* missing length */
 		{ "\x80", 1 }, /* half a tag */
 		{ "\x02\x00", 2 }, /* field number 0 */
 		{ "\x1b\x1c", 2 }, /* a group */
-		{ "\x0f", 1 }, /* no such type */
+		{ "\x0f", 1 }, /* unknown wire type */
 		{ "\x9a\x80\x80\x80\x80\x00\x00", 7 }, /* a tag of six bytes */
 		{ "\x9a\x80\x80\x80\x10\x00", 6 }, /* a tag above 32 bits */
-		{ "\x1a\x02\x1a\x05", 4 }, /* inside */
-		{ "\x3a\x02\x0a\x05", 4 }, /* inside an override */
-		{ "\x09\x00", 2 }, /* 64 bits that are not there */
+		{ "\x1a\x02\x1a\x05", 4 }, /* malformed inside a message */
+		{ "\x3a\x02\x0a\x05", 4 }, /* malformed inside an override */
+		{ "\x09\x00", 2 }, /* 64 bits that are missing */
 		{ "\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 11 }, /* above 64 bits */
 	};
 
@@ -487,7 +493,7 @@ static void refuses_what_is_malformed(void **state)
 	}
 }
 
-/* Cut anywhere, or with any one byte changed, real options are judged without a fault. */
+/* Real options, cut at any place or with any byte changed, are handled without a crash. */
 static void survives_damage(void **state)
 {
 	unsigned char copy[sizeof(jax_dumping)];
@@ -508,22 +514,22 @@ static void survives_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keeps_what_jax_sends),
+		cmocka_unit_test(keeps_options_of_jax),
 		cmocka_unit_test(drops_dumps_of_jax),
 		cmocka_unit_test(keeps_the_rest),
 		cmocka_unit_test(drops_where_nothing_is_lost),
-		cmocka_unit_test(drops_what_is_not_known),
+		cmocka_unit_test(drops_unknown_options),
 		cmocka_unit_test(keeps_every_known_field),
 		cmocka_unit_test(refuses_fields_by_name),
-		cmocka_unit_test(refuses_what_concerns_the_daemon),
+		cmocka_unit_test(refuses_options_about_the_daemon),
 		cmocka_unit_test(refuses_every_ending),
 		cmocka_unit_test(knows_names_that_sound_like_files),
 		cmocka_unit_test(finds_flags),
-		cmocka_unit_test(looks_at_every_piece),
-		cmocka_unit_test(refuses_what_changes_the_program),
+		cmocka_unit_test(checks_every_piece),
+		cmocka_unit_test(refuses_options_that_change_the_program),
 		cmocka_unit_test(refuses_flags_for_llvm),
 		cmocka_unit_test(judges_overrides_by_name),
-		cmocka_unit_test(refuses_what_is_malformed),
+		cmocka_unit_test(refuses_malformed_options),
 		cmocka_unit_test(survives_damage),
 	};
 

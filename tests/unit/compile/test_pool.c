@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pool: programs compiled once, found again, cancelled, sealed; a stopped helper is one that compiles for long. */
+/*
+ * pool: programs are compiled once, found again, cancelled, sealed. A stopped helper stands for a
+ * long compilation.
+ */
 #include "compile/pool/pool.h"
 
 #include <signal.h>
@@ -67,7 +70,7 @@ static void compiles_once_for_all(void **state)
 	}
 }
 
-/* Larger than any pipe, and hashed elsewhere. */
+/* Larger than any pipe, and hashed on another thread. */
 static void compiles_large_ones_once(void **state)
 {
 	struct bed *bed = *state;
@@ -120,7 +123,7 @@ static void finds_on_disk_after_a_restart(void **state)
 	bed_drop(&o);
 }
 
-/* In a cache that the first filled, with what each of them says of itself. */
+/* Two configurations share a cache, and neither finds the other's programs. */
 static void expect_strangers(struct bed *bed, const struct sal_compile_config *second)
 {
 	struct sal_compile_config first = bed->cfg;
@@ -138,7 +141,7 @@ static void expect_strangers(struct bed *bed, const struct sal_compile_config *s
 	assert_int_equal(bed_stats(bed).compiled, 1);
 	bed_close(bed);
 	bed->cfg = first;
-	bed_open(bed); /* and the first finds its own again */
+	bed_open(bed); /* the first configuration finds its programs again */
 	bed_compile(bed, TEXT(ADD));
 	assert_int_equal(bed_stats(bed).disk_hits, 1);
 	assert_int_equal(bed_stats(bed).compiled, 0);
@@ -164,8 +167,8 @@ static void tells_plugins_apart(void **state)
 	expect_strangers(bed, &second);
 }
 
-/* Those that wait to be written when the pool is closed are written. */
-static void keeps_all_it_compiled(void **state)
+/* Programs that are queued for the disk when the pool closes are written. */
+static void stores_all_it_compiled(void **state)
 {
 	struct bed *bed = *state;
 
@@ -181,7 +184,7 @@ static void keeps_all_it_compiled(void **state)
 	assert_int_equal(bed_stats(bed).disk_hits, 3);
 }
 
-static void tells_what_the_compiler_says(void **state)
+static void reports_errors_of_the_compiler(void **state)
 {
 	struct bed *bed = *state;
 
@@ -236,7 +239,7 @@ static void cleans_options(void **state)
 	bed_drop(&o);
 	assert_int_equal(submit_with(bed, "hlo", (struct sal_text){ plain, 4 }, &o, &err), 0);
 	bed_wait(bed, o.calls);
-	assert_int_equal(bed_stats(bed).compiled, 2); /* another */
+	assert_int_equal(bed_stats(bed).compiled, 2); /* another program */
 	bed_drop(&o);
 	assert_int_equal(submit_with(bed, "mlir", (struct sal_text){ reading, 8 }, &o, &err),
 			 -SAL_INVALID_ARGUMENT);
@@ -249,7 +252,7 @@ static void cleans_options(void **state)
 
 /* --- cancel and close --------------------------------------------------------------------------- */
 
-/* What was asked for and not begun is dropped; what one still wants is compiled. */
+/* A task that has not begun is dropped with its last waiter. A task with a waiter is compiled. */
 static void cancels(void **state)
 {
 	struct bed *bed = *state;
@@ -271,7 +274,7 @@ static void cancels(void **state)
 	bed_wait(bed, o[0].calls && o[3].calls);
 	assert_int_equal(o[3].code, SAL_OK);
 	assert_int_equal(bed_stats(bed).compiled, 2);
-	r[2] = bed_submit(bed, TEXT(FILL), &o[2]); /* ready, but not told yet */
+	r[2] = bed_submit(bed, TEXT(FILL), &o[2]); /* ready, but not delivered yet */
 	sal_compile_cancel(r[2]);
 	bed_compile(bed, TEXT(ADD));
 	assert_int_equal(o[1].calls + o[2].calls, 0);
@@ -392,7 +395,7 @@ static void expect_refused(struct bed *bed, const void *bytes, size_t size, int 
 	assert_true(strlen(err.text) > 0);
 }
 
-static void opens_what_it_sealed(void **state)
+static void opens_its_own_seals(void **state)
 {
 	struct bed *bed = *state;
 	struct bed_outcome o = { 0 };
@@ -442,8 +445,8 @@ int main(void)
 		with_bed(compiles_large_ones_once),
 		with_bed(finds_on_disk_after_a_restart),
 		with_bed(tells_plugins_apart),
-		with_bed(keeps_all_it_compiled),
-		with_bed(tells_what_the_compiler_says),
+		with_bed(stores_all_it_compiled),
+		with_bed(reports_errors_of_the_compiler),
 		with_bed(cleans_options),
 		with_bed(cancels),
 		with_bed(closes_at_any_time),
@@ -451,7 +454,7 @@ int main(void)
 		with_bed(closes_with_a_stuck_helper),
 		with_bed(works_without_a_disk),
 		with_bed(works_with_a_full_disk),
-		with_bed(opens_what_it_sealed),
+		with_bed(opens_its_own_seals),
 	};
 
 	(void)signal(SIGPIPE, SIG_IGN);

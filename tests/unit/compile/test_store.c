@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* shelf, disk, seal, secret: what is kept, what goes first, and what is not taken back. */
+/* shelf, disk, seal, secret: what is stored, what is removed first, and what is refused. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -101,13 +101,13 @@ static void shelf_drops_the_unused_first(void **state)
 	(void)state;
 	sal_image_unref(sal_shelf_put(shelf, make_image(2, 40)));
 	sal_image_unref(sal_shelf_put(shelf, make_image(3, 20)));
-	assert_true(shelf_has(shelf, 2)); /* and so it was used after 3 */
+	assert_true(shelf_has(shelf, 2)); /* so it was used after 3 */
 	sal_image_unref(sal_shelf_put(shelf, make_image(4, 10)));
 	assert_true(shelf_has(shelf, 1));
 	assert_true(shelf_has(shelf, 2));
 	assert_false(shelf_has(shelf, 3));
 	sal_image_unref(sal_shelf_put(shelf, make_image(5, 90)));
-	assert_true(shelf_has(shelf, 1)); /* in use, whatever the bound */
+	assert_true(shelf_has(shelf, 1)); /* in use, so it stays beyond the limit */
 	assert_false(shelf_has(shelf, 2));
 	sal_image_unref(used);
 	sal_image_unref(sal_shelf_put(shelf, make_image(6, 90)));
@@ -126,13 +126,13 @@ static void shelf_keeps_one_of_two(void **state)
 	assert_ptr_equal(first, second);
 	sal_image_unref(second);
 	sal_shelf_destroy(shelf);
-	assert_int_equal(first->image.at[0], 1); /* ours outlives the shelf */
+	assert_int_equal(first->image.at[0], 1); /* our reference outlives the shelf */
 	sal_image_unref(first);
 }
 
 /* --- disk --------------------------------------------------------------------------------------- */
 
-static void disk_gives_back_what_it_got(void **state)
+static void disk_returns_stored_images(void **state)
 {
 	const char *folder = *state;
 	struct sal_disk disk = open_disk(folder, 1 << 20);
@@ -186,7 +186,7 @@ static size_t get_file(const char *path, uint8_t *at, size_t room)
 	return size;
 }
 
-/* Is not taken, and is gone afterwards. */
+/* The file is refused, and removed. */
 static void is_thrown_away(const struct sal_disk *disk, const char *path, const char *what)
 {
 	if (disk_has(disk, 1))
@@ -232,7 +232,7 @@ static void disk_throws_bad_entries_away(void **state)
 	sal_disk_close(&disk);
 }
 
-/* Sizes in the head that add up beyond what there is, or overflow. */
+/* The sizes in the head exceed the file, or overflow. */
 static void disk_believes_no_size(void **state)
 {
 	const char *folder = *state;
@@ -266,9 +266,9 @@ static void disk_takes_nothing_foreign(void **state)
 	disk_put(&disk, 1, 100);
 	sal_disk_close(&disk);
 	disk = open_disk(folder, 1 << 20);
-	assert_true(disk_has(&disk, 1)); /* the secret outlives us */
+	assert_true(disk_has(&disk, 1)); /* the secret outlives the daemon */
 	assert_int_equal(sal_disk_open(&other, folder, 1 << 20, second_identity, NULL), SAL_OK);
-	assert_false(disk_has(&other, 1)); /* of another plugin */
+	assert_false(disk_has(&other, 1)); /* made by another plugin */
 	assert_true(disk_has(&disk, 1));
 	disk_put(&other, 2, 100);
 	assert_true(disk_has(&other, 2));
@@ -283,7 +283,7 @@ static void disk_takes_nothing_foreign(void **state)
 	sal_disk_close(&disk);
 }
 
-/* One that others may have read, and one that is damaged. */
+/* A secret that others may have read, and one that is damaged. */
 static void disk_replaces_a_bad_secret(void **state)
 {
 	const char *folder = *state;
@@ -349,7 +349,7 @@ static void disk_stays_within_its_bound(void **state)
 		disk_put(&disk, i, 1000);
 		set_age(folder, i, 100 - i);
 	}
-	assert_true(disk_has(&disk, 1)); /* used now: the youngest */
+	assert_true(disk_has(&disk, 1)); /* just used, so the youngest */
 	disk_put(&disk, 5, 1000);
 	assert_false(disk_has(&disk, 2));
 	assert_true(disk_has(&disk, 1));
@@ -365,7 +365,7 @@ static void disk_stays_within_its_bound(void **state)
 	sal_disk_close(&disk);
 }
 
-static void disk_clears_what_crashes_left(void **state)
+static void disk_removes_files_of_crashed_writers(void **state)
 {
 	const char *folder = *state;
 	struct sal_disk disk = open_disk(folder, 1 << 20);
@@ -389,7 +389,10 @@ static void disk_clears_what_crashes_left(void **state)
 	sal_disk_close(&disk);
 }
 
-/* Listing removes what crashes left: what is still there was not listed. */
+/*
+ * Listing removes temporary files of crashed writers. If such a file is still there, the directory
+ * was not listed.
+ */
 static void disk_is_listed_now_and_then(void **state)
 {
 	const char *folder = *state;
@@ -450,7 +453,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(shelf_drops_the_unused_first),
 		cmocka_unit_test(shelf_keeps_one_of_two),
-		cmocka_unit_test_setup_teardown(disk_gives_back_what_it_got, folder_make,
+		cmocka_unit_test_setup_teardown(disk_returns_stored_images, folder_make,
 						folder_remove),
 		cmocka_unit_test_setup_teardown(disk_throws_bad_entries_away, folder_make,
 						folder_remove),
@@ -461,7 +464,7 @@ int main(void)
 						folder_remove),
 		cmocka_unit_test_setup_teardown(disk_stays_within_its_bound, folder_make,
 						folder_remove),
-		cmocka_unit_test_setup_teardown(disk_clears_what_crashes_left, folder_make,
+		cmocka_unit_test_setup_teardown(disk_removes_files_of_crashed_writers, folder_make,
 						folder_remove),
 		cmocka_unit_test_setup_teardown(disk_is_listed_now_and_then, folder_make,
 						folder_remove),

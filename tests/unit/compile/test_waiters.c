@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Those who wait for a program: who leaves takes along what nobody else wants, and nothing more. */
+/* Waiters of a program: when a waiter leaves, only tasks without other waiters are dropped. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "unit/compile/bed.h"
 
-/* Without a disk to look at first, programs are queued at once. */
+/* Without a disk to search, programs are queued at once. */
 static void who_leaves_takes_nobody_along(void **state)
 {
 	struct bed *bed = *state;
@@ -28,7 +28,7 @@ static void who_leaves_takes_nobody_along(void **state)
 	r[2] = bed_submit(bed, TEXT(FILL), &o[2]);
 	r[3] = bed_submit(bed, TEXT(FILL), &o[3]);
 	assert_true(r[0] && r[3]);
-	sal_compile_cancel(r[1]); /* the only one who wanted it */
+	sal_compile_cancel(r[1]); /* its only waiter */
 	sal_compile_cancel(r[2]);
 	assert_int_equal(kill(pid, SIGCONT), 0);
 	bed_wait(bed, o[0].calls && o[3].calls);
