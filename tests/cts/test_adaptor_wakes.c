@@ -169,7 +169,10 @@ static const struct lie donating = { .name = "none",
 				     .sleeps = true,
 				     .of_program = takes_200_arguments_over };
 
-/* Runs the program with so many arguments, of which some are retained; checks which are gone, and what the daemon was told. */
+/*
+ * Runs the program with this many arguments, some of them retained. Checks which ones are deleted, and
+ * which record the daemon got.
+ */
 static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, const int64_t *retained,
 		   size_t retained_count)
 {

@@ -106,7 +106,7 @@ const struct sal_record *drv_last(const struct drv *d, enum sal_what what, const
 	for (size_t i = d->count; i > d->mark; i--)
 		if (is_it(&d->records[i - 1], what, j))
 			return &d->records[i - 1];
-	fail_msg("the engine did not say %s", sal_what_name((uint16_t)what));
+	fail_msg("the engine has no record of %s", sal_what_name((uint16_t)what));
 	return NULL;
 }
 
@@ -389,7 +389,7 @@ static void submit_ahead(struct drv *d, struct drv_job *j)
 
 static void end_iteration(struct drv *d, struct drv_job *j)
 {
-	d->now_ns -= j->run_ns; /* drv_done lets it pass again */
+	d->now_ns -= j->run_ns; /* drv_done advances the clock again */
 	drv_done(d, j, j->run_ns);
 	if (!j->s)
 		return;

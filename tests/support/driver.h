@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * driver - an engine with a virtual clock, its records kept, and jobs that behave.
+ * driver - an engine with a virtual clock, its records, and well-behaved jobs.
  *
- * Tests put events to the engine one by one (drv_open, drv_submit, drv_done, ...), or add loads and let
- * time pass (drv_add, drv_run). sal_engine_check is called after every event; whatever is broken
- * fails the test. Sessions are named by their struct drv_job.
+ * Tests pass events to the engine one by one (drv_open, drv_submit, drv_done, ...), or add loads
+ * and advance the clock (drv_add, drv_run). The driver calls sal_engine_check after every event; a
+ * broken invariant fails the test. A struct drv_job stands for a session.
  */
 #ifndef SAL_TESTS_SUPPORT_DRIVER_H
 #define SAL_TESTS_SUPPORT_DRIVER_H
@@ -26,33 +26,33 @@
 #define MIB (UINT64_C(1) << 20)
 #define GIB (UINT64_C(1) << 30)
 
-/* A job that runs by itself: it submits until `count` iterations are done, then closes. */
+/* A job that runs by itself: it submits iterations until `count` are done, then closes. */
 struct drv_load {
 	struct sal_job job;
-	struct sal_needs needs; /* of each iteration; all zero: what was declared */
+	struct sal_needs needs; /* of each iteration; all zero: as declared */
 	uint64_t start_ns;
-	uint64_t count; /* 0: it never ends */
+	uint64_t count; /* 0: endless */
 	uint64_t iter_ns;
-	uint64_t jitter_ns; /* an iteration takes up to that much longer */
-	uint64_t gap_ns; /* from the end of one to the submission of the next */
-	uint32_t depth; /* iterations submitted ahead, 1..DRV_DEPTH; 0: two */
+	uint64_t jitter_ns; /* an iteration takes up to this much longer */
+	uint64_t gap_ns; /* from the end of an iteration to the next submission */
+	uint32_t depth; /* iterations submitted in advance, 1..DRV_DEPTH; 0: two */
 };
 
 struct drv_job {
-	struct sal_session *s; /* borrowed: engine; NULL before it came and after it left */
+	struct sal_session *s; /* borrowed: engine; NULL before open and after close */
 	uint64_t id;
 	struct drv_load load;
 	struct sal_iteration its[DRV_DEPTH];
 	uint64_t submitted, done, grants, refusals;
 	uint64_t first_ns, end_ns; /* first grant, close; DRV_NEVER */
-	uint64_t submit_at_ns, run_ends_ns, copy_ends_ns; /* DRV_NEVER: nothing planned */
-	uint64_t run_ns; /* length of what runs */
+	uint64_t submit_at_ns, run_ends_ns, copy_ends_ns; /* DRV_NEVER: not planned */
+	uint64_t run_ns; /* length of the running iteration */
 	bool loaded, came, copies_in;
 };
 
 struct drv {
 	struct sal_engine *engine; /* owned */
-	uint64_t now_ns, wake_ns; /* 0: no wake asked for */
+	uint64_t now_ns, wake_ns; /* wake_ns 0: no wake-up requested */
 	struct sal_tuning tuning;
 	struct rng rng;
 	struct sal_record *records; /* owned; decisions only */
@@ -60,14 +60,14 @@ struct drv {
 	uint64_t hash; /* of all records, events included */
 	struct drv_job **jobs; /* owned */
 	size_t job_count, job_room;
-	sal_emit_fn *tap; /* hears everything first; NULL: nobody */
+	sal_emit_fn *tap; /* gets every record first; may be NULL */
 	void *tap_ctx; /* borrowed: the test's */
 };
 
-/* Nothing but the basics: one lane or what the policy wants, fast paging, no anticipation. */
+/* The minimum: one lane or as many as the policy wants, fast paging, no anticipation. */
 struct sal_tuning drv_plain_tuning(void);
 
-/* tuning may be NULL: plain. */
+/* tuning may be NULL: drv_plain_tuning. */
 void drv_start(struct drv *d, uint64_t capacity, const struct sal_policy *policy,
 	       const struct sal_tuning *tuning);
 void drv_stop(struct drv *d);
@@ -78,16 +78,16 @@ struct drv_job *drv_open(struct drv *d, uint64_t persist, uint64_t ephem);
 struct drv_job *drv_open_job(struct drv *d, const struct sal_job *job);
 void drv_submit(struct drv *d, struct drv_job *j, uint64_t persist, uint64_t ephem);
 void drv_submit_short(struct drv *d, struct drv_job *j, uint64_t expected_ns);
-void drv_done(struct drv *d, struct drv_job *j, uint64_t used_ns); /* lets used_ns pass */
+void drv_done(struct drv *d, struct drv_job *j, uint64_t used_ns); /* takes used_ns */
 void drv_need(struct drv *d, struct drv_job *j, uint64_t persist);
 void drv_declare(struct drv *d, struct drv_job *j, const struct sal_job *job);
 void drv_pause(struct drv *d, struct drv_job *j);
 void drv_resume(struct drv *d, struct drv_job *j);
 void drv_close(struct drv *d, struct drv_job *j);
 void drv_copied(struct drv *d, struct drv_job *j); /* its page-out or page-in has ended */
-void drv_copy_failed(struct drv *d, struct drv_job *j); /* it has ended, but nothing moved */
+void drv_copy_failed(struct drv *d, struct drv_job *j); /* its copy has ended, and nothing moved */
 void drv_tick(struct drv *d);
-void drv_pass(struct drv *d, uint64_t ns); /* time passes, and is ticked if that was asked for */
+void drv_pass(struct drv *d, uint64_t ns); /* advances the clock; ticks if asked to */
 void drv_set_policy(struct drv *d, const struct sal_policy *policy);
 void drv_set_tuning(struct drv *d, const struct sal_tuning *tuning);
 
@@ -95,22 +95,22 @@ void drv_set_tuning(struct drv *d, const struct sal_tuning *tuning);
 
 struct drv_job *drv_add(struct drv *d, const struct drv_load *load);
 
-/* The next thing happens, if there is one before `until_ns`; false if not. */
+/* Runs the next event, if it comes before `until_ns`; otherwise returns false. */
 bool drv_step(struct drv *d, uint64_t until_ns);
 void drv_run_until(struct drv *d, uint64_t until_ns);
 
-/* Until every load has ended; fails if that takes more than `most` steps or all stands still. */
+/* Runs until every load has ended. Fails after `most` steps, or if no event is left. */
 void drv_run(struct drv *d, uint64_t most);
 
 /* --- what the engine said ---------------------------------------------------------------------------- */
 
-/* Forget what was said so far, for the next three. */
+/* Forgets all records so far, for the next three functions. */
 void drv_mark(struct drv *d);
 
-/* How often it said that since the mark; of this job, or of any (NULL). */
+/* The number of such records since the mark; of this job, or of any (NULL). */
 size_t drv_said(const struct drv *d, enum sal_what what, const struct drv_job *j);
 
-/* The last time it said that since the mark; fails if it did not. */
+/* The last such record since the mark. Fails if there is none. */
 const struct sal_record *drv_last(const struct drv *d, enum sal_what what, const struct drv_job *j);
 
 /* The order of grants since the mark, as letters: 'a' is the first job opened. */

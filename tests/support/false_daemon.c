@@ -20,23 +20,23 @@
 #define TEXT(literal) ((struct sal_text){ literal, sizeof(literal) - 1 })
 #define SEGMENTS SAL_SEGMENTS_MAX
 
-/* One client's connection, as the daemon has it. */
+/* The daemon's side of one client's connection. */
 struct talk {
 	struct false_daemon *daemon; /* borrowed */
 	const struct lie *lie;
-	int socket, bell, own_bell; /* owned: to ring, to be rung */
+	int socket, bell, own_bell; /* owned: socket, the client's bell, our bell */
 	void *memory; /* owned: the rings */
 	struct sal_ring submit, complete;
 	unsigned char *segments[SEGMENTS]; /* owned mappings */
 	uint64_t segment_bytes[SEGMENTS];
 	uint32_t segment_count;
-	unsigned int answers[ANSWER_COUNT]; /* so far */
+	unsigned int answers[ANSWER_COUNT]; /* number of answers so far */
 	void *program; /* owned: its facts, packed */
 	size_t program_size;
 	struct sal_header *record; /* owned */
 };
 
-/* A daemon that cannot play its part is a test that says nothing. */
+/* A daemon that fails at its part makes the test meaningless. */
 static _Noreturn void give_up(const char *why)
 {
 	(void)fprintf(stderr, "the false daemon: %s\n", why);
@@ -118,7 +118,7 @@ static void send_greeting(struct talk *t, struct greeting *g)
 	free(bytes);
 }
 
-/* The version that it speaks. */
+/* The protocol version of this daemon. */
 static uint32_t minor_of(const struct lie *lie)
 {
 	return lie->older ? SAL_MINOR_HOLDING - 1 : SAL_WIRE_MINOR;
@@ -170,7 +170,7 @@ static void greet(struct talk *t)
 
 /* --- records ------------------------------------------------------------------------------------------ */
 
-/* Until the client rings, which it does when it has made room. */
+/* Waits until the client rings, because it has made room. */
 static void await_room(struct talk *t, uint32_t size)
 {
 	struct pollfd p = { .fd = t->own_bell, .events = POLLIN };
@@ -200,7 +200,7 @@ static void say(struct talk *t, const void *record, uint32_t size, const struct 
 		sal_doorbell_ring(t->bell);
 }
 
-/* Something for the job's user. */
+/* Sends a message for the job's user. */
 static void say_word(struct talk *t, const char *word)
 {
 	uint32_t length = (uint32_t)strlen(word);
@@ -209,12 +209,12 @@ static void say_word(struct talk *t, const char *word)
 						SAL_MSG_DONE, 0 },
 				    .tail_size = length } };
 
-	must(s.record.header.size <= sizeof(s.record), "a long word");
+	must(s.record.header.size <= sizeof(s.record), "the message is too long");
 	memcpy(&s.record.done + 1, word, length);
 	say(t, s.record.bytes, s.record.header.size, &s);
 }
 
-/* s holds what is true. */
+/* Sends an answer; s holds the true one. */
 static void speak(struct talk *t, enum answer to, struct spoken *s)
 {
 	s->times = 1;
@@ -264,7 +264,7 @@ static unsigned char *bytes_at(struct talk *t, const struct sal_place_in_arena *
 {
 	must(place->segment < t->segment_count &&
 		     place->offset + place->size <= t->segment_bytes[place->segment],
-	     "the plugin does not keep to its arena");
+	     "the plugin left its arena");
 	return t->segments[place->segment] + place->offset;
 }
 
@@ -303,7 +303,7 @@ static void answer(struct talk *t, const struct sal_header *h)
 {
 	const struct sal_msg_upload *upload = (const struct sal_msg_upload *)h;
 
-	must(sal_submit_is_valid(h), "the plugin sent nonsense");
+	must(sal_submit_is_valid(h), "the plugin sent an invalid record");
 	if (h->type == SAL_MSG_UNLOAD)
 		(void)atomic_fetch_add(&t->daemon->unloads, 1);
 	if (h->type == SAL_MSG_LOAD)
@@ -352,10 +352,13 @@ static void take_all(struct false_daemon *d, struct talk *t)
 		(void)atomic_fetch_add(&d->records, 1);
 		answer(t, t->record);
 	}
-	must(got == SAL_RING_EMPTY || atomic_load(&d->deaf), "the plugin broke the ring");
+	must(got == SAL_RING_EMPTY || atomic_load(&d->deaf), "the plugin corrupted the ring");
 }
 
-/* Until somebody wants something; false at the end. One that sleeps looks into the ring only after its bell was rung. */
+/*
+ * Waits until the client sends something; false at the end. A daemon that sleeps reads the ring
+ * only after its bell rang.
+ */
 static bool await_client(struct false_daemon *d, struct talk *t)
 {
 	struct pollfd ends[2] = {
@@ -398,10 +401,10 @@ static void *play(void *arg)
 	uint32_t i;
 
 	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, NULL); /* they are for the test */
+	(void)pthread_sigmask(SIG_SETMASK, &all, NULL); /* signals are for the test */
 	t.socket = accept(d->listener, NULL, NULL);
 	if (t.socket < 0)
-		return NULL; /* nobody came */
+		return NULL; /* no client connected */
 	t.record = aligned_alloc(64, SAL_RECORD_MAX);
 	t.program = program_facts(d->lie, &t.program_size);
 	must(t.record && t.program, "no memory");
@@ -449,7 +452,7 @@ void false_daemon_stop(struct false_daemon *d)
 void false_daemon_expect_asleep(struct false_daemon *d, unsigned int records)
 {
 	while (!atomic_load(&d->asleep) || atomic_load(&d->records) != records)
-		(void)sched_yield(); /* or the test's deadline */
+		(void)sched_yield(); /* or until the test's deadline */
 }
 
 struct sal_hello false_daemon_hello(struct false_daemon *d)

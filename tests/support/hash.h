@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash - a running hash of records, to tell whether two runs decided the same (FNV-1a by words).
+ * hash - a running hash of records, to check that two runs made the same decisions (FNV-1a by
+ * words).
  */
 #ifndef SAL_TESTS_SUPPORT_HASH_H
 #define SAL_TESTS_SUPPORT_HASH_H

@@ -58,7 +58,7 @@ uint64_t host_now_ns(void)
 
 static void on_alarm(int number)
 {
-	static const char text[] = "\nthe test above took too long: it hangs\n";
+	static const char text[] = "\nthe test above took too long\n";
 
 	(void)number;
 	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
@@ -84,7 +84,7 @@ void host_load(void)
 
 	if (api)
 		return;
-	/* Sanitizers have a thread of their own from the first one on: not to be counted. */
+	/* Sanitizers start a thread of their own with the first thread; it must not be counted. */
 	if (pthread_create(&first, NULL, do_nothing, NULL) == 0)
 		(void)pthread_join(first, NULL);
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
@@ -113,7 +113,7 @@ static size_t count_entries(const char *path)
 
 size_t host_fd_count(void)
 {
-	return count_entries("/proc/self/fd") - 1; /* that of opendir */
+	return count_entries("/proc/self/fd") - 1; /* minus that of opendir */
 }
 
 size_t host_thread_count(void)
@@ -278,7 +278,7 @@ static void run_daemon(const struct host_daemon *d, const char *plugin, const ch
 	fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	(void)dup2(fd, STDOUT_FILENO);
 	(void)dup2(fd, STDERR_FILENO);
-	if (geteuid() != 0) /* else only root can look into its /proc/PID */
+	if (geteuid() != 0) /* otherwise only root can read its /proc/PID */
 		(void)setenv("SALUS_DEBUG_CORE", "1", 1);
 	(void)execv(SAL_TEST_SALUSD, (char *const *)argv);
 	_exit(127);
@@ -523,9 +523,9 @@ static const struct subject pjrt_subject = {
 };
 
 const struct subject *host_subject;
-static int bad_ends; /* daemons of groups that did not end well */
+static int bad_ends; /* daemons of groups that failed at their end */
 
-/* A vendor's plugin is not made for the thread sanitizer, and reports what is none of ours. */
+/* The thread sanitizer does not understand a vendor's plugin, and reports false races. */
 static bool can_watch_plugins(void)
 {
 #if defined(__SANITIZE_THREAD__)
@@ -596,9 +596,9 @@ int bed_close(void **state)
 {
 	struct bed *t = *state;
 
-	/* Not a check of cmocka's: it does not count what fails here. */
+	/* Not an assertion of cmocka: it ignores failures here. */
 	if (stop_daemon(&t->daemon) != 0) {
-		print_error("[  FAILED  ] salusd did not end well\n");
+		print_error("[  FAILED  ] salusd failed at its end\n");
 		bad_ends++;
 	}
 	*state = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plugin_host - a host for libsalus_pjrt.so: loads it as a framework does, beside a salusd of its own.
+ * plugin_host - a host for libsalus_pjrt.so: loads it as a framework does, next to its own salusd.
  *
- * Everything goes through the table that GetPjrtApi returns. A test that waits for ever is ended by a
- * deadline; daemons die with the test.
+ * All calls go through the table that GetPjrtApi returns. A deadline ends a test that hangs.
+ * Daemons die with the test.
  *
  *     SALUS_TEST_PATIENCE   factor on every deadline, for slow machines   (1; sanitizers: 5)
  */
@@ -21,18 +21,18 @@
 
 #include "pjrt_c_api.h"
 
-/* The table; set by host_load. */
+/* The plugin's table; set by host_load. */
 extern const PJRT_Api *api;
 
 #define ARGS(name, var, ...) \
 	PJRT_##name##_Args var = { .struct_size = PJRT_##name##_Args_STRUCT_SIZE, ##__VA_ARGS__ }
-/* Call by name, with arguments that give nothing back. */
+/* Calls an entry by name, with arguments that have no results. */
 #define CALL(name, ...)                                                                        \
 	api->PJRT_##name(&(PJRT_##name##_Args){ .struct_size = PJRT_##name##_Args_STRUCT_SIZE, \
 						##__VA_ARGS__ })
 
 #define F32 PJRT_Buffer_Type_F32
-#define LANES 4 /* floats in the vectors of most programs */
+#define LANES 4 /* floats in a vector of most programs */
 
 /* --- the process ------------------------------------------------------------------------------------ */
 
@@ -41,15 +41,15 @@ const char *host_plugin_path(void);
 bool host_is_sanitized(void);
 double host_patience(void);
 uint64_t host_now_ns(void);
-/* Ends the program if the test takes longer than that. 0: no more. */
+/* Ends the program if the test takes longer. 0: no deadline. */
 void host_deadline(unsigned int seconds);
 size_t host_fd_count(void);
 size_t host_thread_count(void);
-/* Waits until there are that many again; threads that ended may linger for a moment. */
+/* Waits until the counts are these again; ended threads may exist for another moment. */
 void host_expect_counts(size_t fds, size_t threads);
-/* Says nothing under a sanitizer, which keeps what was freed for a while. */
+/* Meaningless under a sanitizer, which delays the freeing of memory. */
 uint64_t host_rss_bytes(void);
-/* Bytes of mappings whose name contains `word`, and how many there are. */
+/* Bytes and number of mappings whose name contains `word`. */
 uint64_t host_mapped_bytes(const char *word, size_t *out_count);
 /* Waits for a child; returns its exit status, or -1 if it was killed or took too long. */
 int host_wait_child(pid_t pid, unsigned int seconds);
@@ -58,11 +58,11 @@ int host_wait_child(pid_t pid, unsigned int seconds);
 
 /* Takes the error; 0 if there is none. */
 int code_of(PJRT_Error *error);
-/* Takes the error, keeps its text. */
+/* Takes the error and copies its text. */
 int explain(PJRT_Error *error, char *text, size_t room);
 void ok_at(PJRT_Error *error, const char *file, int line);
 #define ok(error) ok_at(error, __FILE__, __LINE__)
-/* An error of that code, whose text contains `words` (may be NULL). */
+/* Expects an error with this code, whose text contains `words` (may be NULL). */
 void refused_at(PJRT_Error *error, int code, const char *words, const char *file, int line);
 #define refused(error, code, words) refused_at(error, code, words, __FILE__, __LINE__)
 
@@ -74,26 +74,29 @@ struct host_daemon {
 	char socket[96];
 };
 
-/* plugin NULL: the default one. more: further arguments, up to a NULL; may be NULL. Sets SALUS_SOCKET. */
+/*
+ * plugin NULL: the default one. more: further arguments, ended by NULL; may be NULL. Sets
+ * SALUS_SOCKET.
+ */
 void daemon_start(struct host_daemon *d, const char *plugin, const char *const *more);
-/* It must end by itself, and well. */
+/* The daemon must exit by itself, with status 0. */
 void daemon_stop(struct host_daemon *d);
 void daemon_kill(struct host_daemon *d);
 void daemon_freeze(struct host_daemon *d);
 void daemon_thaw(struct host_daemon *d);
-/* Asks its admin side; the answer is one line of JSON. */
+/* Sends a question to its admin side; the answer is one line of JSON. */
 void daemon_ask(struct host_daemon *d, const char *question, char *answer, size_t room);
-/* Waits until it has that many sessions. */
+/* Waits until the daemon has this many sessions. */
 void daemon_expect_sessions(struct host_daemon *d, unsigned int count);
 
 /* --- subjects: the suite's programs, for each device ---------------------------------------------------- */
 
 enum program_kind {
 	PROGRAM_ADD, /* (a, b) -> a + b */
-	PROGRAM_DONATE, /* the same, in the place of a */
-	PROGRAM_DONATE_BOTH, /* (a, b) -> b, a in each other's place */
+	PROGRAM_DONATE, /* the same, into the memory of a */
+	PROGRAM_DONATE_BOTH, /* (a, b) -> b, a, each into the other's memory */
 	PROGRAM_SWAP, /* (a, b) -> b, a */
-	PROGRAM_MANY_ARGS, /* (100 vectors) -> the last but one + the last */
+	PROGRAM_MANY_ARGS, /* (100 vectors) -> the sum of the last two */
 	PROGRAM_MANY_OUTPUTS, /* a -> a, 300 times (fake: 60) */
 	PROGRAM_NOTHING, /* () -> nothing; for the fake, one output */
 	PROGRAM_BROKEN,
@@ -104,19 +107,20 @@ struct subject {
 	const char *plugin; /* for salusd; NULL: the default */
 	bool is_fake;
 	const char *(*program)(enum program_kind kind);
-	const char *broken_words; /* what the error about PROGRAM_BROKEN says */
+	const char *broken_words; /* the words of the error about PROGRAM_BROKEN */
 	int broken_code;
 	const char *options; /* compile options */
 	size_t options_size;
 	size_t many_outputs;
 };
 
-/* The one whose turn it is. */
+/* The current subject. */
 extern const struct subject *host_subject;
 
 /*
- * Runs the suite once for each subject: the fake, and the default plugin where there is one and it can be
- * watched. SALUS_TEST_SUBJECT names one; an argument is a pattern of tests to run.
+ * Runs the suite once for each subject: the fake device, and the default plugin if there is one and
+ * the sanitizer supports it. SALUS_TEST_SUBJECT selects one; an argument is a pattern of tests to
+ * run.
  */
 int host_main(int argc, char **argv, int (*suite)(void));
 
@@ -128,16 +132,16 @@ struct bed {
 	PJRT_Client *client;
 	PJRT_Device *device;
 	PJRT_Memory *memory;
-	size_t fds, threads; /* before there was a client */
+	size_t fds, threads; /* before the client was created */
 };
 
-/* For a group: one daemon. */
+/* For a group of tests: one daemon. */
 int bed_open(void **state);
 int bed_close(void **state);
-/* For a test: a client, and a deadline. Afterwards nothing of it may be left. */
+/* For a test: a client, and a deadline. The test must free everything. */
 int bed_setup(void **state);
 int bed_teardown(void **state);
-/* For a test that kills its daemon: both. */
+/* For a test that kills its daemon: a daemon and a client. */
 int bed_setup_own(void **state);
 int bed_teardown_own(void **state);
 
@@ -160,14 +164,14 @@ struct array {
 	PJRT_HostBufferSemantics semantics;
 };
 
-/* The event is the caller's, if asked for; else it is awaited. */
+/* The caller owns the event if out_done is given; otherwise the call waits for it. */
 PJRT_Error *try_put(struct bed *t, const struct array *a, PJRT_Buffer **out, PJRT_Event **out_done);
 PJRT_Buffer *put(struct bed *t, const struct array *a);
 /* first, first + 1, first + 2, first + 3 */
 PJRT_Buffer *put_vector(struct bed *t, float first);
 PJRT_Error *try_get(PJRT_Buffer *b, void *dst, size_t size);
 void get(PJRT_Buffer *b, void *dst, size_t size);
-/* Whether b holds first, first + step, ... */
+/* Checks that b is first, first + step, ... */
 void expect_vector_at(PJRT_Buffer *b, float first, float step, const char *file, int line);
 #define expect_vector(b, first, step) expect_vector_at(b, first, step, __FILE__, __LINE__)
 void buffer_destroy(PJRT_Buffer *b);

@@ -70,7 +70,7 @@ static void check_fields(const struct rec_field *f, const void *a, const void *b
 			fail_msg("%s is another", f->name);
 }
 
-/* What a file must keep of an entry: all of an event, of a decision the record alone. */
+/* Checks the fields that a file must contain: all of an event; of a decision only the record. */
 static void check_same(const struct sal_trace_entry *a, const struct sal_trace_entry *b)
 {
 	check_fields(rec_record_fields, &a->record, &b->record);

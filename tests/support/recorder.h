@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recorder - keeps all that an engine is told and decides, as salusd does.
+ * recorder - records all events and decisions of an engine, as salusd does.
  *
- * Put it between the engine and whoever listens to it: call recorder_put first in `emit`.
+ * Put it between the engine and its listener: call recorder_put first in `emit`.
  */
 #ifndef SAL_TESTS_SUPPORT_RECORDER_H
 #define SAL_TESTS_SUPPORT_RECORDER_H
@@ -16,7 +16,7 @@ struct recorder {
 	size_t room;
 };
 
-/* cfg: what the engine is made with. */
+/* cfg: the configuration of the engine. */
 void recorder_start(struct recorder *r, const struct sal_engine_config *cfg);
 void recorder_stop(struct recorder *r);
 void recorder_put(struct recorder *r, const struct sal_engine *engine,
@@ -28,7 +28,10 @@ struct rec_trace recorder_take(const struct recorder *r, size_t dropped);
 /* Write it as JSON, read that back, and check that nothing was lost. To be freed as above. */
 struct rec_trace recorder_round_trip(const struct rec_trace *rec);
 
-/* All of it, once through JSON, put to a fresh engine: it must decide the same. Fails with `what`. */
+/*
+ * Replays the recording, after a round trip through JSON, on a new engine: it must make the same
+ * decisions. Fails with `what`.
+ */
 void recorder_replay(const struct recorder *r, const char *what);
 
 #endif

@@ -21,7 +21,7 @@ static inline uint64_t rng_next(struct rng *r)
 	return z ^ (z >> 31);
 }
 
-/* 0 .. below - 1; 0 if there is none. */
+/* 0 .. below - 1; 0 if below is 0. */
 static inline uint64_t rng_below(struct rng *r, uint64_t below)
 {
 	uint64_t n = rng_next(r);
@@ -29,7 +29,7 @@ static inline uint64_t rng_below(struct rng *r, uint64_t below)
 	return below ? n % below : 0;
 }
 
-/* from .. to, both possible. */
+/* from .. to, both included. */
 static inline uint64_t rng_range(struct rng *r, uint64_t from, uint64_t to)
 {
 	return from + rng_below(r, to - from + 1);
@@ -41,7 +41,7 @@ static inline bool rng_chance(struct rng *r, uint32_t percent)
 	return rng_below(r, 100) < percent;
 }
 
-/* Any magnitude up to `most` is as likely as any other: small numbers come often. */
+/* All magnitudes up to `most` are equally likely, so small numbers are frequent. */
 static inline uint64_t rng_skewed(struct rng *r, uint64_t most)
 {
 	uint32_t bits = most ? 64 - (uint32_t)__builtin_clzll(most) : 0;

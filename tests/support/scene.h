@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * scene - a client of the plugin beside a false daemon, for one test.
- */
+/* scene - a client of the plugin next to a false daemon, for one test. */
 #ifndef SAL_TESTS_SCENE_H
 #define SAL_TESTS_SCENE_H
 
@@ -16,9 +14,9 @@ struct scene {
 };
 
 void scene_open(struct scene *s, const struct lie *lie);
-/* Nothing of it may be left. */
+/* Checks that the test has freed everything. */
 void scene_close(struct scene *s);
-/* An upload of so many zeros. */
+/* Uploads this many zeros. */
 PJRT_Buffer *scene_put(struct scene *s, size_t size);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * threads - what the system says of a thread of this process, for tests that must know that it waits.
- */
+/* threads - the state of a thread of this process, for tests that must know that it waits. */
 #ifndef SAL_TESTS_THREADS_H
 #define SAL_TESTS_THREADS_H
 
@@ -17,7 +15,10 @@ static inline pid_t thread_id(void)
 	return (pid_t)syscall(SYS_gettid);
 }
 
-/* Whether it sleeps: in a wait, for a lock. False for 0, and for one that has ended. */
+/*
+ * True if the thread sleeps: in a wait, or for a lock. False for 0, and for a thread that has
+ * ended.
+ */
 static inline bool thread_is_asleep(pid_t tid)
 {
 	char path[64], text[512] = "", *state;
@@ -29,7 +30,7 @@ static inline bool thread_is_asleep(pid_t tid)
 		return false;
 	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
 	(void)fclose(file);
-	state = strrchr(text, ')'); /* behind the name, which may hold anything */
+	state = strrchr(text, ')'); /* after the name, which may contain anything */
 	return state && state[1] == ' ' && state[2] == 'S';
 }
 
