@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs that bench/attacks puts beside honest ones, a process each: attackers.py NAME SOCKET. Not to be run by hand."""
+"""The attacks of bench/attacks, each a process that runs next to honest jobs: attackers.py NAME SOCKET. Not to be run
+by hand."""
 
 import os
 import socket
@@ -13,7 +14,7 @@ RING = 4 << 20
 
 
 def begin():
-    """The attack is under way."""
+    """Reports that the attack has begun."""
     print("begin", flush=True)
 
 
@@ -42,7 +43,7 @@ def products(_):
 
 
 def compiles(_):
-    """Two programs of 40,000 operations, by two clients: one of them is a child."""
+    """Compiles two programs of 40,000 operations, from two clients: this process and a child."""
     import jax
     import jax.numpy as jnp
 
@@ -92,7 +93,7 @@ def deletes(path):
 
 
 def arrays(path):
-    """All that it may have, then more and more that fail."""
+    """Makes as many arrays as the limit allows, then more, which fail."""
     from liar import F32, TAIL, Client, upload_record
 
     c = Client(path)
@@ -106,7 +107,7 @@ def arrays(path):
 
 
 def hellos(path):
-    """With a weight that is refused."""
+    """Sends hellos with a weight that is refused."""
     from liar import U32, Client, HungUp
 
     begin()
@@ -144,7 +145,7 @@ def traces(path):
 
 
 def awaits(path):
-    """The outcome of an upload, asked for over and over, and not taken."""
+    """Asks for the outcome of an upload again and again, and never reads the answers."""
     import struct
 
     from liar import Client, record
@@ -156,7 +157,7 @@ def awaits(path):
 
 
 def texts(path):
-    """Programs of 400 MiB that make no sense, one after the other."""
+    """Sends invalid programs of 400 MiB, one after the other."""
     from liar import Client, compile_record
 
     c = Client(path)

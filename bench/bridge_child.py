@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jobs that bench/bridge measures. Not to be run by hand.
 
-Without arguments: a JAX process that does what the lines on its standard input ask for (JSON: a function's name and
-its arguments) and prints what that took. Which device it computes on, and through what, the environment decides.
-With `start EXAMPLE`: run one of examples/ to the end of its first step and print what of that was what.
+Without arguments: a JAX process that runs the commands on its standard input (JSON: a function's name and its
+arguments) and prints the times. The environment selects the device and the plugin.
+With `start EXAMPLE`: runs one of examples/ to the end of its first step and prints how long each part took.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ def tiny():
 
 
 def chain(count):
-    """Seconds per operation, each on the result of the one before, nothing waited for but the last."""
+    """Seconds per operation. Each uses the result of the previous one; only the last is waited for."""
     f, x = tiny()
     start = seconds()
     for _ in range(count):
@@ -80,7 +80,7 @@ def chain(count):
 
 
 def one_by_one(count, fetch):
-    """Median and 99th percentile of one operation, waited for or fetched."""
+    """Median and 99th percentile of one operation; waits for its result or fetches it."""
     f, x = tiny()
     took = np.empty(count)
     for i in range(count):
@@ -95,7 +95,7 @@ def one_by_one(count, fetch):
 
 
 def one_by_one_for(duration):
-    """The same for so many seconds."""
+    """The same, for this many seconds."""
     f, x = tiny()
     took = []
     end = time.perf_counter_ns() + int(duration * 1e9)
@@ -113,7 +113,7 @@ def one_by_one_for(duration):
 
 
 def aligned_bytes(count, offset):
-    """An array that begins `offset` bytes past a multiple of 64; numpy's own large ones begin at 16."""
+    """An array whose address is a multiple of 64 plus `offset`; numpy's own large arrays have 16."""
     raw = np.zeros(count + 128, np.uint8)
     skip = (offset - raw.ctypes.data) % 64
     return raw[skip : skip + count]
@@ -148,7 +148,7 @@ def download(mb, times):
         x = twice(jax.device_put(megabytes(mb, 16)))
         x.block_until_ready()
         start = seconds()
-        np.array(x)  # a copy of one's own: on a CPU a view costs nothing and is worth nothing
+        np.array(x)  # a copy: on a CPU a view would cost nothing
         took.append(seconds() - start)
         del x
     return float(np.median(took))
@@ -182,7 +182,7 @@ def call_wide(args, outputs, calls, synchronous):
 
 
 def cold_program(number):
-    """Distinct from all others by its constant, and by its operations and shape from its neighbours."""
+    """A new program: its constant differs from all others, its operations and shape from its neighbours."""
     import jax
     import jax.numpy as jnp
 
@@ -195,7 +195,7 @@ def cold_program(number):
 
 
 def cold(first, count):
-    """Seconds per program, each traced, compiled, run once and its result read."""
+    """Seconds per program. Each is traced, compiled and run once, and its result is read."""
     programs = [cold_program(number) for number in range(first, first + count)]
     start = seconds()
     for f, x in programs:
@@ -211,7 +211,7 @@ class FirstStep(Exception):
 
 
 class Listener:
-    """Standard output of an example; it prints the loss of its first step when that is done."""
+    """Standard output of an example, which prints the loss after its first step."""
 
     def write(self, text):
         if text.startswith("step "):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models whose training steps the programs in bench/ measure. Not to be run by hand.
 
-A model is a function of its size. It returns parameters, and the loss as a function of them; the data are constants of
-that function. The time of a step grows with the size.
+A model is a function of its size. It returns parameters, and the loss as a function of the parameters; the data are
+constants of that function. The time of a step grows with the size.
 """
 
 import jax
@@ -16,7 +16,7 @@ def normal(number, *shape):
 
 
 def weights(**shapes):
-    """One array for each name, scaled by what flows into it."""
+    """One array for each name, scaled by the number of its inputs."""
     return {name: normal(i, *shape) * jnp.prod(jnp.array(shape[:-1])) ** -0.5
             for i, (name, shape) in enumerate(shapes.items())}
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * core_bench - what a decision costs, how that grows with the number of sessions, and how fast the
- * simulator is. Prints tables; judges nothing.
+ * core_bench - the cost of a decision, how it grows with the number of sessions, and the speed of
+ * the simulator. Prints tables, and checks nothing.
  *
- * An iteration here is what the daemon asks of the core for one: done (which decides whose turn it is)
- * and the next submit. Half of the tables run under memory pressure, with a third of the sessions
- * outside and paging.
+ * An iteration is measured as the daemon's calls of the core for it: done (which decides whose turn
+ * is next) and the next submit. Half of the tables run under memory pressure: a third of the
+ * sessions does not fit and is paged.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct bench {
 	struct sal_engine *engine;
 	struct worker *workers;
 	size_t count;
-	struct worker *granted; /* by the last event; one lane */
+	struct worker *granted; /* by the last event; there is one lane */
 	struct sal_session *copying[4096];
 	size_t copies;
 	uint64_t now_ns;
@@ -61,7 +61,7 @@ static void submit(struct bench *b, struct worker *w)
 	sal_engine_submit(b->engine, b->now_ns, w->session, &w->iteration);
 }
 
-/* Copies end at once: their time is not what is measured. */
+/* Copies end at once: their time is not measured. */
 static void finish_copies(struct bench *b)
 {
 	while (b->copies > 0) {
@@ -124,7 +124,7 @@ struct cost {
 	double mean_ns, p50_ns, p99_ns;
 };
 
-/* Mean of done + submit; percentiles of done alone, which is where the decision is made. */
+/* The mean of done + submit; percentiles of done alone, which makes the decision. */
 static int measure(const struct sal_policy *policy, size_t count, bool pressure, struct cost *out)
 {
 	static uint32_t done_ns[ITERATIONS];
@@ -148,7 +148,7 @@ static int measure(const struct sal_policy *policy, size_t count, bool pressure,
 		done_ns[i] = (uint32_t)(t1 - t0);
 		total += t2 - t0;
 		finish_copies(&b);
-		if (!b.granted) { /* a turn was kept in vain */
+		if (!b.granted) { /* a turn was reserved in vain */
 			b.now_ns += UINT64_C(10) * ITER_NS;
 			sal_engine_tick(b.engine, b.now_ns);
 		}
@@ -211,7 +211,7 @@ static int print_curve(void)
 	return 0;
 }
 
-/* All sessions come, and go again in another order: what admission costs each. */
+/* All sessions open, and close in another order: the cost of admission for each. */
 static int print_churn(void)
 {
 	static const size_t counts[] = { 10, 100, 1000, 3000, 10000 };
@@ -280,7 +280,7 @@ int main(void)
 {
 	if (print_decisions(1000) < 0 || print_curve() < 0 || print_churn() < 0 ||
 	    print_simulator() < 0) {
-		(void)fprintf(stderr, "salus-bench-core: an engine could not be run\n");
+		(void)fprintf(stderr, "salus-bench-core: an engine failed\n");
 		return 1;
 	}
 	return 0;

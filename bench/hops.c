@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hops - what each hop of one small iteration costs by itself.
+ * hops - the cost of each hop of one small iteration.
  *
- *     salus-bench-hops PLUGIN         measure; lines of "name nanoseconds", medians
- *     salus-bench-hops PLUGIN hold    open the plugin, say "ready", and wait for the end of standard input
+ *     salus-bench-hops PLUGIN         measures; prints lines of "name nanoseconds", medians
+ *     salus-bench-hops PLUGIN wait    opens the plugin, prints "ready", and waits until stdin closes
  *
- * The link is measured between two processes over the same rings and doorbells that a job and salusd use. The
- * plugin is driven by salusd's device layer, so that with libsalus_pjrt.so as PLUGIN the same call goes through
- * a daemon: the difference to the vendor's own plugin is what the bridge costs, without Python.
- * bench/bridge puts the pieces together.
+ * The link is measured between two processes, over the same rings and doorbells that a job and
+ * salusd use. salusd's device layer drives the plugin. With libsalus_pjrt.so as PLUGIN the same
+ * call goes through a daemon: the difference to the vendor's own plugin is the cost of the bridge,
+ * without Python. bench/bridge combines the numbers.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -62,11 +62,11 @@ static void print_median(const char *name, size_t count, unsigned parts)
 
 /* --- the link ----------------------------------------------------------------------------------------- */
 
-/* One side of two rings. */
+/* One end of two rings. */
 struct end {
 	struct sal_ring out, in;
 	int out_bell, in_bell;
-	bool sleeps; /* waits by its bell, not by looking */
+	bool sleeps; /* waits for its bell instead of polling */
 	struct sal_header *record; /* owned */
 };
 
@@ -92,7 +92,7 @@ static void get(struct end *e)
 		if (sal_ring_take(&e->in, e->record, &wake) == SAL_RING_RECORD)
 			return;
 		if (!e->sleeps) {
-			(void)sched_yield(); /* as both real sides do */
+			(void)sched_yield(); /* as a job and salusd do */
 			continue;
 		}
 		if (!sal_ring_sleep(&e->in))
@@ -134,7 +134,7 @@ static void close_ends(struct end *a, struct end *b)
 	free(b->record);
 }
 
-/* Both ends in this thread: the work without the distance. */
+/* Both ends in this thread: the cost without the transport. */
 static int measure_records(void)
 {
 	struct end a, b;
@@ -158,7 +158,7 @@ static int measure_records(void)
 	return 0;
 }
 
-/* To another process and back; a hop is half of it. */
+/* To another process and back; a hop is half of that. */
 static int measure_hop(const char *name, bool sleeps)
 {
 	size_t i, rounds = sleeps ? ROUNDS / 4 : ROUNDS;
@@ -198,7 +198,7 @@ static int measure_hop(const char *name, bool sleeps)
 struct relay {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	unsigned turn; /* even: ours */
+	unsigned turn; /* even: this thread's turn */
 	_Atomic bool ends;
 };
 
@@ -256,7 +256,7 @@ struct plugin {
 
 struct outcome {
 	_Atomic bool done;
-	_Atomic int uses; /* of this struct, by the plugin */
+	_Atomic int uses; /* references of the plugin to this struct */
 	uint64_t at_ns;
 };
 
@@ -328,7 +328,10 @@ static void wait_for(_Atomic bool *flag)
 		(void)sched_yield();
 }
 
-/* What one iteration took: until the call was back, its result was there, and had been fetched. */
+/*
+ * The times of one iteration: until the call returned, the result was ready, and the result was
+ * downloaded.
+ */
 struct times {
 	uint64_t call_ns, ready_ns, fetch_ns;
 	bool fetches;
@@ -380,7 +383,9 @@ static int run_once(struct plugin *p, struct times *out, struct sal_err *err)
 	return rc;
 }
 
-/* Iterations without a fetch and then with one: it would change the rhythm. */
+/*
+ * First iterations without a download, then with one: a download changes the timing of the others.
+ */
 static int measure_plugin(struct plugin *p, struct sal_err *err)
 {
 	static struct times all[ROUNDS];
@@ -407,23 +412,23 @@ static int measure_plugin(struct plugin *p, struct sal_err *err)
 
 int main(int argc, char **argv)
 {
-	bool hold = argc == 3 && strcmp(argv[2], "hold") == 0;
+	bool waits = argc == 3 && strcmp(argv[2], "wait") == 0;
 	struct plugin p = { 0 };
 	struct sal_err err = { 0 };
 	int rc = 0;
 
-	if (argc != 2 && !hold) {
-		(void)fprintf(stderr, "usage: salus-bench-hops PLUGIN [hold]\n");
+	if (argc != 2 && !waits) {
+		(void)fprintf(stderr, "usage: salus-bench-hops PLUGIN [wait]\n");
 		return 64;
 	}
-	if (!hold) /* before there are threads: it forks */
+	if (!waits) /* forks, so it must run before any thread starts */
 		rc = measure_records() < 0 || measure_hop("poll-hop", false) < 0 ||
 				     measure_hop("sleep-hop", true) < 0 || measure_threads() < 0
 			     ? -1
 			     : 0;
 	if (rc >= 0)
 		rc = open_plugin(&p, argv[1], &err);
-	if (rc >= 0 && hold) {
+	if (rc >= 0 && waits) {
 		(void)printf("ready\n");
 		(void)fflush(stdout);
 		while (getchar() != EOF)

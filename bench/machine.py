@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the programs that measure have in common: who uses the machine and how much of it, sizes for steps of a
-length, numbers as text. Not to be run by hand."""
+"""Shared by the benchmarks: how much of the machine others use, sizes for steps of a given time, numbers as text. Not to
+be run by hand."""
 
 import contextlib
 import glob
@@ -12,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PYTHON = os.path.join(ROOT, ".venv", "bin", "python")
 TICK = os.sysconf("SC_CLK_TCK")
 CORES = os.cpu_count()
-DISTURBED = 0.03  # of the machine in others' hands: such a round is repeated
+DISTURBED = 0.03  # the share of the machine that others use; above it a round is repeated
 
 
 def median(values):
@@ -25,8 +25,8 @@ def quartiles(values):
 
 
 def size_for(step, seconds, small=32, large=512, grain=8):
-    """The size whose step takes that long, if step(size) tells how long one takes: close to linear in the size. Two
-    sizes give the line."""
+    """The size whose step takes this long. step(size) measures one; its time is nearly linear in the size, so two sizes
+    give the line."""
     at_small, at_large = step(small), step(large)
     size = small + (seconds - at_small) * (large - small) / (at_large - at_small)
     return max(grain, int(size) // grain * grain)
@@ -49,7 +49,7 @@ def stat_fields(pid):
 
 
 def family(pid):
-    """pid and all below it."""
+    """pid and all its descendants."""
     below = {}
     for name in os.listdir("/proc"):
         fields = stat_fields(name) if name.isdigit() else None
@@ -62,7 +62,7 @@ def family(pid):
 
 
 def cpu_seconds(pids):
-    """What they have used so far, in steps of a tick; the dead and waited-for count with their parent."""
+    """CPU time of the processes so far, in ticks. Children that ended and were waited for count with their parent."""
     total = 0
     for pid in pids:
         fields = stat_fields(pid)
@@ -72,7 +72,7 @@ def cpu_seconds(pids):
 
 
 def exact_cpu_ns(pid):
-    """What the living threads of a process have used so far, and how often they were switched to."""
+    """CPU time of the living threads of a process so far, and the number of switches to them."""
     used = switches = 0
     for path in glob.glob(f"/proc/{pid}/task/*/schedstat"):
         with contextlib.suppress(OSError), open(path) as file:
@@ -83,14 +83,14 @@ def exact_cpu_ns(pid):
 
 
 def busy_seconds():
-    """Of all processors, idle time and waiting for disks left out, what the hypervisor took included."""
+    """Busy time of all processors: without idle time and disk waits, with the time that the hypervisor took."""
     with open("/proc/stat") as file:
         n = [int(f) for f in file.readline().split()[1:9]]
     return (n[0] + n[1] + n[2] + n[5] + n[6] + n[7]) / TICK
 
 
 def wait_for_quiet(budget):
-    """Until nobody else uses the machine, or the budget (a list of one number of seconds) is used up."""
+    """Waits until nobody else uses the machine, or until the budget (a list of one number of seconds) is used up."""
     while budget[0] > 0:
         watch = Watch()
         time.sleep(0.3)
@@ -100,7 +100,7 @@ def wait_for_quiet(budget):
 
 
 class Watch:
-    """How much of the machine others use while something is measured."""
+    """Measures how much of the machine others use."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -114,14 +114,14 @@ class Watch:
 
 
 def memory_of(pid):
-    """Bytes: resident, of that anonymous, of that shared memory."""
+    """Resident memory in bytes: all, anonymous, shared."""
     with open(f"/proc/{pid}/status") as file:
         lines = dict(line.split(":", 1) for line in file if line.startswith(("VmRSS", "Rss")))
     return {name: int(value.split()[0]) << 10 for name, value in lines.items()}
 
 
 def warn_if_busy():
-    """True if the machine is so busy that repeating rounds is of no use."""
+    """Warns if the machine is busy. Returns True if it is so busy that repeating rounds does not help."""
     load = os.getloadavg()
     watch = Watch()
     time.sleep(1)
@@ -129,5 +129,5 @@ def warn_if_busy():
     print(f"{CORES} cores, load average {load[0]:.2f} {load[1]:.2f} {load[2]:.2f}, "
           f"others use {others:.0%} of the machine")
     if load[0] > 0.5 or others > DISTURBED:
-        print("WARNING: the machine is not idle; take the numbers below with care")
+        print("WARNING: the machine is not idle; do not rely on the numbers below")
     return others > 0.3

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The jobs that bench/sharing measures. Not to be run by hand.
 
-serve() runs in a process of its own: it does what it is asked for through a pipe (a function's name and its arguments)
-and answers with what that gave. Which device it computes on, and through what, the environment decides. Processes are
-forked from one that has imported this module, so JAX is imported once; each makes its own client.
+serve() runs in a process of its own: it receives commands through a pipe (a function's name and its arguments) and
+answers with the results. The environment selects the device and the plugin. Processes are forked from one that has
+imported this module, so JAX is imported once; each makes its own client.
 """
 
 import collections
@@ -23,7 +23,7 @@ SIDE = 64  # of the matrices: a product takes some microseconds and runs on one 
 
 @functools.cache
 def program(scratch_mb):
-    """step(c, m, model, count): count products, one after another; beside them so much scratch, and the model."""
+    """step(c, m, model, count): count products, one after another; also uses this much scratch, and the model."""
     size = max(scratch_mb << 18, 1)
 
     def step(c, m, model, count):
@@ -39,20 +39,20 @@ def program(scratch_mb):
 
 @functools.cache
 def place(seed, model_mb):
-    """A matrix that turns and so keeps numbers in bounds, and a model of that size, both on the device."""
+    """A rotation matrix, whose powers stay bounded, and a model of this size, both on the device."""
     turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(SIDE, SIDE)))[0]
     model = jax.device_put(np.ones(max(model_mb << 18, 1), np.float32))
     return jax.device_put(turn.astype(np.float32)), model.block_until_ready()
 
 
 def load(seed, model_mb, scratch_mb):
-    """Everything that is to be ready before time is taken: the model is there, the program is compiled."""
+    """Prepares everything before the measurement: uploads the model, compiles the program."""
     m, model = place(seed, model_mb)
     program(scratch_mb)(jnp.ones((SIDE, SIDE)), m, model, 1).block_until_ready()
 
 
 def pace():
-    """Seconds of one product, as long as nobody else computes."""
+    """Seconds of one product while nobody else computes."""
     m, model = place(0, 0)
     took = []
     for _ in range(7):
@@ -63,7 +63,8 @@ def pace():
 
 
 def run(job, count, ahead, start_ns=0, end_ns=None, iterations=None):
-    """Iterations of so many products from one moment to another, or so many, a few always submitted ahead."""
+    """Runs iterations of this many products from one time to another, or a number of iterations. Always submits a few in
+    advance."""
     seed, model_mb, scratch_mb = job
     m, model = place(seed, model_mb)
     step = program(scratch_mb)
@@ -84,7 +85,7 @@ def run(job, count, ahead, start_ns=0, end_ns=None, iterations=None):
 
 
 def memcpy(megabytes):
-    """Seconds of a copy into fresh memory, the fastest of some: a hypervisor may have to find the pages first."""
+    """Seconds of a copy into new memory, the fastest of some: a hypervisor may have to find the pages first."""
     source = np.ones(megabytes << 18, np.float32)
     took = []
     for _ in range(4):
@@ -111,5 +112,5 @@ def serve(pipe, env, log):
             return
         try:
             pipe.send((True, ACTIONS[do](*args, **more)))
-        except Exception as error:  # pylint: disable=broad-except; whatever it is, it is the job's end
+        except Exception as error:  # pylint: disable=broad-except; any error ends the job
             pipe.send((False, f"{type(error).__name__}: {error}"))

@@ -17,12 +17,12 @@ def percentile(values, percent):
 
 
 def ahead_of(milliseconds):
-    """Iterations a job keeps submitted: some 30 ms of them, so that it never runs dry and yet ends soon."""
+    """Number of iterations that a job submits in advance: about 30 ms, so that it always has work and can end soon."""
     return max(3, min(16, math.ceil(30 / milliseconds)))
 
 
 def run_together(stage, jobs, lengths_ms, seconds):
-    """All loop from one moment on. Returns the window in which all of them did."""
+    """All jobs run from one time on. Returns the window in which all of them ran."""
     start_ns = time.monotonic_ns() + 100_000_000
     end_ns = start_ns + int((seconds + 0.4) * 1e9)
     for (job, what), ms in zip(jobs, lengths_ms):
@@ -36,7 +36,7 @@ def run_together(stage, jobs, lengths_ms, seconds):
 
 
 def row_switch(stage, report, options):
-    report.head("a", "Switching: end of one job's iteration of 2 ms to the start of the other's, which was queued")
+    report.head("a", "Switching: from the end of one job's iteration of 2 ms to the start of the other's, which is queued")
     for model_mb in (1, 500):
         with stage.daemon("--policy", "fair") as daemon:
             jobs = [(job, (i, model_mb, 0)) for i, job in enumerate(daemon.start_jobs("left", "right"))]
@@ -54,12 +54,12 @@ def row_switch(stage, report, options):
 
 def row_fair(stage, report, options):
     seconds = options.pick(1.3, 10)
-    report.head("b", f"Fair shares, one lane, {seconds:g} s, everybody always has work: asked against got of the used "
-                     "device\n   time, and used time of the window")
+    report.head("b", f"Fair shares, one lane, {seconds:g} s, all jobs always have work: requested and actual share "
+                     "of the\n   used device time, and used time of the window")
     cases = (("50/50, iterations of 5 ms", (1, 1), (5, 5)),
              ("30/70, iterations of 5 ms", (3, 7), (5, 5)),
              ("1:2:4:8, iterations of 5 ms", (1, 2, 4, 8), (5, 5, 5, 5)),
-             ("50/50, iterations of 1 ms beside 50 ms", (1, 1), (1, 50)))
+             ("50/50, iterations of 1 ms and of 50 ms", (1, 1), (1, 50)))
     with stage.daemon("--policy", "fair") as daemon:
         jobs = [(job, (i, 1, 0)) for i, job in enumerate(daemon.start_jobs("one", "two", "three", "four"))]
         for job, what in jobs:
@@ -72,7 +72,7 @@ def row_fair(stage, report, options):
             trace = daemon.trace()
             got = [trace.used(session, *window) for session in ids[:len(weights)]]
             errors = [100 * abs(g / sum(got) - w / sum(weights)) for g, w in zip(got, weights)]
-            # A short window cuts through iterations; it can only be as exact as one of them.
+            # A short window cuts iterations, so it is only as exact as one iteration.
             bar = max(1, 100 * max(lengths) / 1e3 / seconds)
             report.add(f"{name}: largest error", f"{max(errors):.2f} points", f"<= {bar:.2g}", max(errors) <= bar)
             used = sum(got) / seconds
@@ -105,13 +105,13 @@ def row_srtf(stage, report, options):
             beside.append(seconds)
             gaps.append(resumes_after(daemon, daemon.session(late), daemon.session(short), ran["began_ns"]))
     ratio = (median(beside) - long_ms / 1e3) / median(alone)
-    report.add(f"alone {show_time(median(alone))}, beside {show_time(median(beside))}: less one long iteration",
+    report.add(f"alone {show_time(median(alone))}, shared {show_time(median(beside))}: minus one long iteration",
                f"{ratio:.3f}", "<= 1.2", ratio <= 1.2)
-    report.add("the long one goes on after", show_time(median(gaps)), "<= 10 ms", median(gaps) <= 10e-3)
+    report.add("the long job continues after", show_time(median(gaps)), "<= 10 ms", median(gaps) <= 10e-3)
 
 
 def resumes_after(daemon, late, short, since_ns):
-    """Seconds from the end of the short job's last iteration to the next start of the long one's."""
+    """Seconds from the end of the short job's last iteration to the next start of the long job."""
     turns = [t for t in daemon.trace().turns if t["start"] > since_ns]
     end = max(t["end"] for t in turns if t["session"] == short)
     return min((t["start"] - end for t in turns if t["session"] == late and t["start"] > end), default=1e12) / 1e9
@@ -144,7 +144,7 @@ def row_pack(stage, report, options):
         overlap = daemon.trace().overlap(since_ns)
     report.add("CPU time / time of one alone", f"{median(cores):.2f}", "~ 1")
     report.add("together / one after the other", f"{median(ratios):.3f}", "<= 0.65", median(ratios) <= 0.65)
-    report.add("both lanes run, share of the time", f"{overlap:.0%}")
+    report.add("share of the time in which both lanes run", f"{overlap:.0%}")
 
 
 # --- memory ---
@@ -155,7 +155,7 @@ def row_memory(stage, report, options):
     each_mb = 3 * capacity_mb // count
     whats = [(i, each_mb * 2 // 3, each_mb // 3) for i in range(count)]
     report.head("e", f"Memory: {count} jobs of {whats[0][1]} MB persistent and {whats[0][2]} MB ephemeral on a device "
-                     f"of {capacity_mb} MB,\n   three times too much; a job is a process, from its start to its end")
+                     f"of {capacity_mb} MB,\n   three times its size; a job is a process, from its start to its end")
     ask = (stage.products(10), 3, 0, None, options.pick(10, 20))
     with contextlib.closing(stage.inproc_job("reference")) as job:
         right = [job.ask("run", (what[0], 0, what[2]), *ask)["digest"] for what in whats]
@@ -184,7 +184,7 @@ def row_memory(stage, report, options):
     report.add("jobs lost", lost, "0", lost == 0)
     report.add("results that differ from in-process", wrong, "0", wrong == 0)
     most = accounts.most / MIB
-    report.add(f"most accounted for, {accounts.looks} looks", f"{most:.0f} MB", f"<= {capacity_mb} MB",
+    report.add(f"maximum accounted for, {accounts.samples} samples", f"{most:.0f} MB", f"<= {capacity_mb} MB",
                0 < most <= capacity_mb)
     report.add("together / one after the other", f"{together / alone:.2f}")
     report.add("paged out", f"{pages} times")
@@ -192,7 +192,7 @@ def row_memory(stage, report, options):
 
 def row_paging(stage, report, options):
     size_mb, rounds = 500, options.pick(3, 8)
-    report.head("f", f"Paging: a session of {size_mb} MB out and in, against a copy of that size into fresh memory")
+    report.head("f", f"Paging: a session of {size_mb} MB out and in, compared with a copy of that size into new memory")
     with stage.daemon("--memory", f"{size_mb * 3 // 2}MiB", log_level="debug") as daemon:
         jobs = daemon.start_jobs("left", "right")
         copies = [jobs[0].ask("memcpy", size_mb)]
@@ -211,7 +211,7 @@ def row_serve(stage, report, options):
     count, capacity_mb, model_mb, scratch_mb = options.pick(14, 42), 512, 2, 72
     fits = capacity_mb // (model_mb + scratch_mb)
     report.head("h", f"Inference: models of {model_mb} MB with {scratch_mb} MB of scratch each on a device of "
-                     f"{capacity_mb} MB, where {fits} fit\n   if each gets its own; all stay open while all answer")
+                     f"{capacity_mb} MB, where {fits} fit\n   without shared scratch; all stay open while all answer")
     ask = (stage.products(1), 0, 0, None, 1)
     with contextlib.closing(stage.inproc_job("reference")) as job:
         right = job.ask("run", (0, model_mb, scratch_mb), *ask)["digest"]
@@ -228,7 +228,7 @@ def row_serve(stage, report, options):
             answered = sum(a["digest"] == right for a in answers)
         trace, device = daemon.trace(), daemon.ps()["device"]
     held = (device["persist_bytes"] + device["lane_sum_bytes"]) / MIB
-    report.add(f"models that fit and answer, of {count} ({held:.0f} MB held)", answered, f">= {count}",
+    report.add(f"models that fit and answer, of {count} ({held:.0f} MB in use)", answered, f">= {count}",
                answered == count)
     report.add("paged out meanwhile", f"{trace.count('page_out')} times", "0", trace.count("page_out") == 0)
     report.add("an answer when all ask at once, p50", show_time(median(took)))
@@ -238,7 +238,7 @@ def row_serve(stage, report, options):
 
 
 def row_alone(stage, report, options):
-    report.head("g", "One job alone through Salus with two idle sessions beside it, against in-process: steps of 5 ms")
+    report.head("g", "One job through Salus with two idle sessions, compared with in-process: steps of 5 ms")
     rounds, span = options.pick(3, 9), options.pick(0.3, 1.0)
     with stage.daemon() as daemon, contextlib.closing(stage.inproc_job("inproc")) as inproc:
         for job in daemon.start_jobs("idle1", "idle2"):

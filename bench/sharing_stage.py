@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rows of bench/sharing play on: a salusd, jobs, and what its trace tells. Not to be run by hand."""
+"""The stage for the rows of bench/sharing: a salusd, jobs, and its trace. Not to be run by hand."""
 
 import contextlib
 import glob
@@ -24,14 +24,14 @@ class Lost(Exception):
 
 
 def serve(pipe, env, log):
-    """What a job's process runs. JAX is imported there, not here."""
+    """The main function of a job's process. JAX is imported there, not here."""
     import sharing_child
 
     sharing_child.serve(pipe, env, log)
 
 
 class Job:
-    """A process of sharing_child.py that does what it is told."""
+    """A process of sharing_child.py that runs commands."""
 
     def __init__(self, stage, env, name):
         self.name = name
@@ -68,7 +68,7 @@ class Job:
 
 
 class Trace:
-    """What `salus trace` gave."""
+    """The output of `salus trace`."""
 
     def __init__(self, text):
         root = json.loads(text)["salus"]
@@ -90,7 +90,7 @@ class Trace:
         return sum(e["what"] == what for e in self.entries)
 
     def switches(self):
-        """Seconds from the end of one session's iteration to the start of another's that was queued by then."""
+        """Seconds from the end of one session's iteration to the start of another's, if that one was already queued."""
         gaps = []
         for lane in {t["lane"] for t in self.turns}:
             turns = [t for t in self.turns if t["lane"] == lane]
@@ -104,7 +104,7 @@ class Trace:
                    for t in self.turns if t["session"] == session) / 1e9
 
     def overlap(self, since_ns):
-        """Share of the time in which something runs in which more than one lane does."""
+        """Of the time in which any lane runs, the share in which more than one does."""
         turns = [t for t in self.turns if t["start"] >= since_ns]
         moments = sorted([(t["start"], 1) for t in turns] + [(t["end"], -1) for t in turns])
         running = some = several = before = 0
@@ -116,7 +116,7 @@ class Trace:
 
 
 class Daemon:
-    """A salusd of a row's own, and the jobs that go through it; all end with it."""
+    """The salusd of one row, and its jobs. Closing it ends all of them."""
 
     def __init__(self, stage, flags, log_level):
         self.stage = stage
@@ -134,7 +134,7 @@ class Daemon:
         while self.salus("ping", check=False) is None:
             if self.process.poll() is not None or time.monotonic() > end:
                 self.process.kill()
-                sys.exit("bench/sharing: salusd does not start:\n" + self.read_log())
+                sys.exit("bench/sharing: salusd did not start:\n" + self.read_log())
             time.sleep(0.01)
 
     def __enter__(self):
@@ -170,19 +170,19 @@ class Daemon:
             return Trace(file.read())
 
     def pages(self, way):
-        """Seconds of each time that a session was paged out, or in."""
+        """Seconds of each page-out, or of each page-in."""
         found = re.findall(rf"paging: {way} session=\d+ buffers=\d+ us=(\d+)", self.read_log())
         return [int(us) / 1e6 for us in found]
 
     def start_job(self, name, **wishes):
-        """A job whose process is on its way."""
+        """Starts a job. Its process may not be ready yet."""
         plugin = os.path.join(self.stage.build, "lib", "libsalus_pjrt.so")
         env = {"SALUS_SOCKET": self.socket, "SALUS_JOB_NAME": name, "PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + plugin}
         self.jobs.append(Job(self.stage, env | {f"SALUS_{k.upper()}": str(v) for k, v in wishes.items()}, name))
         return self.jobs[-1]
 
     def start_jobs(self, *names, **wishes):
-        """Jobs whose clients are there."""
+        """Starts jobs, and waits until their clients are connected."""
         jobs = [self.start_job(name, **wishes) for name in names]
         for job in jobs:
             job.tell("devices")
@@ -192,17 +192,17 @@ class Daemon:
 
 
 class Accounts:
-    """Looks ten times a second at what the daemon has accounted for, and keeps the most."""
+    """Samples the accounted memory of the daemon ten times a second, and records the maximum."""
 
     def __init__(self, daemon):
-        self.daemon, self.most, self.looks, self.ended = daemon, 0, 0, threading.Event()
-        self.thread = threading.Thread(target=self.look)
+        self.daemon, self.most, self.samples, self.ended = daemon, 0, 0, threading.Event()
+        self.thread = threading.Thread(target=self.sample)
 
-    def look(self):
+    def sample(self):
         while not self.ended.wait(0.1):
             device = self.daemon.ps()["device"]
             self.most = max(self.most, device["persist_bytes"] + device["lane_sum_bytes"])
-            self.looks += 1
+            self.samples += 1
 
     def __enter__(self):
         self.thread.start()
@@ -214,14 +214,14 @@ class Accounts:
 
 
 class Stage:
-    """Where daemons and jobs come from. What one product takes is measured when it is made."""
+    """Starts daemons and jobs. Measures the time of one product when it is created."""
 
     def __init__(self, build, folder):
         self.build, self.dir, self.daemons = build, folder, 0
         self.log = os.path.join(folder, "jobs.log")
         self.base = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "SALUS_", "PJRT_"))}
         self.base |= {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
-        # What the jobs are forked from has one thread: it has imported JAX and computed nothing.
+        # Jobs are forked from a process with one thread: it has imported JAX and computed nothing.
         os.environ.clear()
         os.environ.update(self.base | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.path.join(ROOT, "bench"),
                                        "PYTHONWARNINGS": "ignore:os.fork"})
@@ -238,7 +238,7 @@ class Stage:
         return Job(self, {"PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + self.vendor}, name)
 
     def read_log(self):
-        """The end of what jobs wrote to stderr."""
+        """The end of the jobs' stderr."""
         with contextlib.suppress(OSError), open(self.log, errors="replace") as file:
             return file.read()[-3000:]
         return ""
@@ -247,5 +247,5 @@ class Stage:
         return Daemon(self, flags, log_level)
 
     def products(self, milliseconds):
-        """How many make an iteration that long."""
+        """The number of products in an iteration of this length."""
         return max(1, round(milliseconds / 1e3 / self.product_s))

@@ -35,6 +35,6 @@ def test_a_row():
     """What is right does not depend on how fast this machine is now."""
     bench = run("--quick", "--rows", "deletes")
     assert re.search(r"^  results +right +bar right +ok$", bench.stdout, re.M), bench.stdout + bench.stderr
-    assert re.search(r"^  speed of the honest, in turns +\d", bench.stdout, re.M), bench.stdout
+    assert re.search(r"^  speed of the honest jobs, in turns +\d", bench.stdout, re.M), bench.stdout
     missed = bench.stdout.count("MISSED")
     assert f"{missed} bars missed" in bench.stdout and bench.returncode == (missed > 0)
