@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tools/demo runs on: jobs, a daemon of its own, and a place to tell how far it has come.
+"""The stage of tools/demo: jobs, daemons, and the progress on the screen.
 
-Whatever is started here is ended by Stage.close(), in whichever way the demo ends.
+Stage.close() ends everything that was started here, however the demo ends.
 """
 
 import json
@@ -20,12 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("SALUS_BUILD", ROOT / "build"))
 PYTHON = ROOT / ".venv" / "bin" / "python"
 SALUS = BUILD / "bin" / "salus"
-LIMIT_S = 300  # for a job, however slow the machine; only against hanging
+LIMIT_S = 300  # time limit of a job, for jobs that hang
 TAIL = 8  # lines of a log
 
 
 class Failed(Exception):
-    """The demo cannot go on; says why."""
+    """The demo cannot continue; the text is the reason."""
 
 
 def tail(path):
@@ -33,13 +33,13 @@ def tail(path):
 
 
 def busy_ticks():
-    """Time that all processors have worked."""
+    """Busy time of all processors."""
     user, nice, system, _, _, irq, softirq, steal = map(int, Path("/proc/stat").read_text().split()[1:9])
     return user + nice + system + irq + softirq + steal
 
 
 def our_ticks():
-    """Time that we have worked, and all that we started, ended or not."""
+    """CPU time of this process and all its descendants, ended or not."""
     ticks, children = {}, {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -55,14 +55,14 @@ def our_ticks():
 
 
 class Screen:
-    """Stdout. On a terminal, what is not yet final is drawn over again and again."""
+    """Stdout. On a terminal, lines that are not final are drawn again in place."""
 
     def __init__(self):
         self.live = sys.stdout.isatty()
         self.drawn = 0
 
     def draw(self, text):
-        """Show a few lines until the next call; only on a terminal."""
+        """Shows a few lines until the next call; only on a terminal."""
         if not self.live:
             return
         size = shutil.get_terminal_size()
@@ -82,7 +82,7 @@ class Screen:
 
 
 class Run:
-    """A started job: its process, when it ended, and what it said."""
+    """A started job: its process, its end and its output."""
 
     def __init__(self, name, command, env, base):
         self.name = name
@@ -100,7 +100,7 @@ class Run:
     def found(self, pattern):
         match = re.search(pattern, self.out.read_text(errors="replace"), re.M)
         if not match:
-            raise Failed(f"{self.name} ended without saying {pattern!r}; see {self.out}")
+            raise Failed(f"{self.name} ended without printing {pattern!r}; see {self.out}")
         return match[1]
 
     def check(self):
@@ -118,7 +118,7 @@ class Run:
 
 
 class Daemon:
-    """A salusd with a socket of its own; what is compiled is shared with the one after it."""
+    """A salusd with its own socket. It shares its program cache with the next one."""
 
     def __init__(self, stage, name, *options):
         self.log = stage.out / f"salusd-{name}.log"
@@ -135,7 +135,7 @@ class Daemon:
             raise Failed(f"salusd ended with {self.process.returncode}; the end of {self.log}:\n{tail(self.log)}")
 
     def ask(self, *args):
-        """What `salus ARGS` prints; None if it cannot."""
+        """The output of `salus ARGS`; None if it fails."""
         done = subprocess.run([SALUS, *args], env=self.env, capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else None
 
@@ -152,12 +152,12 @@ class Daemon:
 
 
 class Stage:
-    """A temporary directory, an environment with nothing of the caller's settings, and what runs."""
+    """A temporary directory, an environment without the caller's settings, and everything that runs."""
 
     def __init__(self, out):
         found = list(ROOT.glob(".venv/lib/python3*/site-packages/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so"))
         if not found or not SALUS.exists():
-            raise Failed("nothing to run yet: `make` builds it")
+            raise Failed("Salus is not built yet: run `make`")
         self.out, self.daemon, self.runs, self.screen = out, None, [], Screen()
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
@@ -185,21 +185,21 @@ class Stage:
         self.daemon = None
 
     def start(self, job, phase, daemon=None):
-        """Start a job: through a daemon, or with the vendor's plugin in its own process."""
+        """Starts a job: through a daemon, or with the vendor's plugin in its own process."""
         script = [PYTHON, ROOT / "examples" / job.script, *job.options]
         through = [SALUS, "run", "--name", job.name, "--kind", job.kind, "--"] if daemon else []
         env = daemon.env if daemon else self.direct
         self.runs.append(Run(job.name, through + script, env, self.out / f"{phase}-{job.name}"))
         return self.runs[-1]
 
-    def wait(self, runs, look):
-        """Until all have ended, each of them well; `look` is called in between and takes a while."""
+    def wait(self, runs, observe):
+        """Waits until all have ended, with status 0. Calls `observe` meanwhile, which takes a while."""
         while any(run.seconds is None for run in runs):
             for run in runs:
                 run.check()
             if self.daemon:
                 self.daemon.check()
-            look()
+            observe()
         for run in runs:
             run.check()
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "data"
-TOOL = ROOT / "tools" / "make_traces"
+TOOL = ROOT / "tools" / "make_workloads"
 
 JOBS = {
     "trace100": 100,
@@ -41,7 +41,7 @@ def read_source(name):
     return read_csv(DATA / "source" / f"{name}.csv")
 
 
-def make_traces(*args):
+def make_workloads(*args):
     return subprocess.run([sys.executable, TOOL, *map(str, args)], capture_output=True, text=True)
 
 
@@ -55,7 +55,7 @@ def column_sum(jobs, column):
 
 def test_tool_reproduces_the_committed_traces(tmp_path):
     assert os.access(TOOL, os.X_OK)
-    run = make_traces("-o", tmp_path)
+    run = make_workloads("-o", tmp_path)
     assert run.returncode == 0, run.stderr
     assert {p.stem for p in tmp_path.iterdir()} == set(JOBS) == {p.stem for p in DATA.glob("*.csv")}
     for name in JOBS:
@@ -64,7 +64,7 @@ def test_tool_reproduces_the_committed_traces(tmp_path):
 
 
 def test_another_seed_changes_the_workloads_only(tmp_path):
-    run = make_traces("--seed", 7, "-o", tmp_path, "trace100")
+    run = make_workloads("--seed", 7, "-o", tmp_path, "trace100")
     assert run.returncode == 0, run.stderr
     assert [p.name for p in tmp_path.iterdir()] == ["trace100.csv"]
     ours, other = read_trace("trace100"), read_csv(tmp_path / "trace100.csv")
@@ -74,7 +74,7 @@ def test_another_seed_changes_the_workloads_only(tmp_path):
 
 
 def test_another_seed_never_overwrites_data():
-    assert make_traces("--seed", 7).returncode == 2
+    assert make_workloads("--seed", 7).returncode == 2
 
 
 @pytest.mark.parametrize("name", JOBS)
