@@ -27,7 +27,7 @@ static int open_log(const struct svc_options *o)
 	struct sal_log_config cfg = {
 		.path = o->log_path,
 		.size_max_bytes = o->log_bytes,
-		.most = level && strcmp(level, "debug") == 0 ? SAL_LOG_DEBUG : SAL_LOG_INFO,
+		.level_max = level && strcmp(level, "debug") == 0 ? SAL_LOG_DEBUG : SAL_LOG_INFO,
 	};
 	struct sal_err err = { 0 };
 

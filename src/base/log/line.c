@@ -8,7 +8,7 @@ size_t sal_log_line_format(char line[SAL_LOG_LINE_BYTES], enum sal_log_level lev
 			   const char *area, const char *fmt, va_list args)
 {
 	static const char *const names[] = { "error", "warn", "info", "debug" };
-	const size_t most = SAL_LOG_LINE_BYTES - 2; /* minus the newline and the NUL */
+	const size_t size_max = SAL_LOG_LINE_BYTES - 2; /* minus the newline and the NUL */
 	struct timespec now;
 	struct tm utc;
 	size_t n;
@@ -18,10 +18,10 @@ size_t sal_log_line_format(char line[SAL_LOG_LINE_BYTES], enum sal_log_level lev
 	n = strftime(line, SAL_LOG_LINE_BYTES, "%Y-%m-%dT%H:%M:%S", &utc);
 	n += (size_t)snprintf(line + n, SAL_LOG_LINE_BYTES - n,
 			      ".%03ldZ %s %s: ", now.tv_nsec / 1000000, names[level], area);
-	if (n < most)
+	if (n < size_max)
 		n += (size_t)vsnprintf(line + n, SAL_LOG_LINE_BYTES - n, fmt, args);
-	if (n > most)
-		n = most;
+	if (n > size_max)
+		n = size_max;
 	line[n++] = '\n';
 	line[n] = '\0';
 	return n;

@@ -24,7 +24,7 @@ struct area {
 
 static struct {
 	int fd; /* -1: a writer is used, or no log is open */
-	enum sal_log_level most;
+	enum sal_log_level level_max;
 	struct sal_log_writer *writer; /* owned */
 	pthread_mutex_t lock; /* guards areas */
 	struct area areas[AREAS_MAX];
@@ -155,7 +155,7 @@ static void write_line(enum sal_log_level level, const char *area, const char *f
 
 static bool is_wanted(enum sal_log_level level)
 {
-	return (sink.fd >= 0 || sink.writer) && level <= sink.most;
+	return (sink.fd >= 0 || sink.writer) && level <= sink.level_max;
 }
 
 void sal_log_write(enum sal_log_level level, const char *area, const char *fmt, ...)
@@ -197,10 +197,10 @@ void sal_log_limited(struct sal_log_budget *b, enum sal_log_level level, const c
 
 /* --- start and stop ----------------------------------------------------------------------------------------- */
 
-void sal_log_open(int fd, enum sal_log_level most)
+void sal_log_open(int fd, enum sal_log_level level_max)
 {
 	sink.fd = fd;
-	sink.most = most;
+	sink.level_max = level_max;
 }
 
 /*
@@ -237,7 +237,7 @@ int sal_log_start(const struct sal_log_config *cfg, struct sal_err *err)
 
 	if (rc < 0)
 		return rc;
-	sink.most = cfg->most;
+	sink.level_max = cfg->level_max;
 	watch_crashes();
 	return SAL_OK;
 }

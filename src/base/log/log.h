@@ -37,7 +37,7 @@ enum sal_log_level {
 struct sal_log_config {
 	const char *path; /* NULL: stderr */
 	uint64_t size_max_bytes; /* larger files are renamed to PATH.1; 0: never */
-	enum sal_log_level most;
+	enum sal_log_level level_max;
 };
 
 /*
@@ -55,7 +55,7 @@ bool sal_log_flush(unsigned wait_ms);
 void sal_log_stop(unsigned wait_ms);
 
 /* Logs without a thread; fd is borrowed. Before this call or sal_log_start, nothing is logged. */
-void sal_log_open(int fd, enum sal_log_level most);
+void sal_log_open(int fd, enum sal_log_level level_max);
 
 void sal_log_write(enum sal_log_level level, const char *area, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -45,7 +45,7 @@ static void start(const char *to, uint64_t size_max_bytes)
 	struct sal_log_config cfg = {
 		.path = to,
 		.size_max_bytes = size_max_bytes,
-		.most = SAL_LOG_DEBUG,
+		.level_max = SAL_LOG_DEBUG,
 	};
 	struct sal_err err = { 0 };
 
