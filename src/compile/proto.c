@@ -6,11 +6,11 @@
 #define TAG_BYTES 5
 #define VARINT_BYTES 10
 
-static int take_varint(struct sal_text *rest, size_t most, uint64_t *out_value)
+static int take_varint(struct sal_text *rest, size_t bytes_max, uint64_t *out_value)
 {
 	uint64_t value = 0;
 
-	for (size_t i = 0; i < most && i < rest->size; i++) {
+	for (size_t i = 0; i < bytes_max && i < rest->size; i++) {
 		uint64_t bits = (unsigned char)rest->at[i] & 0x7f;
 
 		if (i == VARINT_BYTES - 1 && bits > 1)

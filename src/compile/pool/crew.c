@@ -37,7 +37,7 @@ static uint64_t due_ns(const struct sal_post *post, uint32_t idle)
 {
 	if (is_idle(post) && idle > 1)
 		return post->idle_ns + post->pool->spare_ns;
-	if (post->task && post->task->stage == SAL_TASK_RUNNING && !post->verdict.code)
+	if (post->task && post->task->stage == SAL_TASK_RUNNING && !post->kill_err.code)
 		return post->task->start_ns + post->pool->task_limit_ns;
 	return UINT64_MAX;
 }
@@ -68,7 +68,7 @@ static void end_late(struct sal_post *post)
 {
 	char limit[SAL_UNITS_TEXT];
 
-	(void)sal_err_set(&post->verdict, SAL_DEADLINE_EXCEEDED,
+	(void)sal_err_set(&post->kill_err, SAL_DEADLINE_EXCEEDED,
 			  "the program took longer than %s to compile, which is the limit "
 			  "(salusd --compile-time); no other program is affected",
 			  sal_duration_format(post->pool->task_limit_ns, limit, sizeof(limit)));
@@ -130,7 +130,7 @@ static void post_answered(void *ctx, int code, const char *message, struct sal_i
 static int fill(struct sal_post *post, struct sal_err *err);
 
 /* The helper is gone. Its task fails, is tried again, or has no waiters. */
-static void settle(struct sal_task *task, uint32_t asked, const struct sal_err *verdict)
+static void settle(struct sal_task *task, uint32_t asked, const struct sal_err *reason)
 {
 	struct sal_compile_stats *stats = &task->pool->stats;
 
@@ -138,22 +138,22 @@ static void settle(struct sal_task *task, uint32_t asked, const struct sal_err *
 	if (task->stage == SAL_TASK_ENDING) {
 		stats->abandoned++;
 		sal_task_free(task);
-	} else if (verdict->code == SAL_RESOURCE_EXHAUSTED && asked > 1 && !task->was_moved) {
+	} else if (reason->code == SAL_RESOURCE_EXHAUSTED && asked > 1 && !task->was_moved) {
 		/* Earlier tasks may have used up most of the helper's memory. */
 		sal_task_requeue(task);
 	} else {
-		stats->over_limit += verdict->code == SAL_RESOURCE_EXHAUSTED ||
-				     verdict->code == SAL_DEADLINE_EXCEEDED;
-		sal_task_fail(task, verdict->code, verdict->text);
+		stats->over_limit += reason->code == SAL_RESOURCE_EXHAUSTED ||
+				     reason->code == SAL_DEADLINE_EXCEEDED;
+		sal_task_fail(task, reason->code, reason->text);
 	}
 }
 
-static void post_ended(void *ctx, const struct sal_err *fate)
+static void post_ended(void *ctx, const struct sal_err *end)
 {
 	struct sal_post *post = ctx;
 	struct sal_compile_pool *pool = post->pool;
 	struct sal_task *task = post->task;
-	struct sal_err verdict = post->verdict.code ? post->verdict : *fate;
+	struct sal_err reason = post->kill_err.code ? post->kill_err : *end;
 	uint32_t asked = post->asked;
 
 	post->helper = NULL;
@@ -167,7 +167,7 @@ static void post_ended(void *ctx, const struct sal_err *fate)
 	if (asked > 0 && count_idle(pool) == 0)
 		(void)fill(post, NULL); /* if it does not start, the next task reports the error */
 	if (task)
-		settle(task, asked, &verdict);
+		settle(task, asked, &reason);
 	sal_crew_dispatch(pool);
 }
 
@@ -197,7 +197,7 @@ static int fill(struct sal_post *post, struct sal_err *err)
 
 	post->asked = 0;
 	post->idle_ns = uv_hrtime();
-	post->verdict = (struct sal_err){ 0 };
+	post->kill_err = (struct sal_err){ 0 };
 	if (rc == SAL_OK)
 		pool->pins++;
 	return rc;

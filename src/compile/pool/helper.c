@@ -31,7 +31,7 @@ struct sal_helper {
 	struct sal_helper_config cfg;
 	bool busy; /* the answer is pending */
 	bool ended; /* or ending: takes no more questions */
-	const char *breach; /* why the pool killed the helper; NULL: the pool did not */
+	const char *kill_reason; /* why the pool killed the helper; NULL: the pool did not */
 	uint64_t id;
 
 	/* The part of the question that is not sent yet. */
@@ -77,15 +77,15 @@ void sal_helper_stop(struct sal_helper *h)
 	(void)uv_process_kill(&h->process, SIGKILL);
 }
 
-static void accuse(struct sal_helper *h, const char *breach)
+static void kill_for(struct sal_helper *h, const char *kill_reason)
 {
-	if (!h->breach)
-		h->breach = breach;
+	if (!h->kill_reason)
+		h->kill_reason = kill_reason;
 	(void)uv_read_stop((uv_stream_t *)&h->from);
 	sal_helper_stop(h);
 }
 
-static int tell_crash(const struct sal_helper *h, int signal, struct sal_err *err)
+static int describe_crash(const struct sal_helper *h, int signal, struct sal_err *err)
 {
 	const char *last = h->chatter.last;
 
@@ -95,7 +95,7 @@ static int tell_crash(const struct sal_helper *h, int signal, struct sal_err *er
 			   signal, strsignal(signal), *last ? ": " : "", last);
 }
 
-static int tell_limit(const struct sal_helper *h, int signal, struct sal_err *err)
+static int describe_limit(const struct sal_helper *h, int signal, struct sal_err *err)
 {
 	char limit[SAL_UNITS_TEXT];
 
@@ -112,22 +112,22 @@ static int tell_limit(const struct sal_helper *h, int signal, struct sal_err *er
 			   sal_bytes_format(h->cfg.limits.memory_bytes, limit, sizeof(limit)));
 }
 
-static int tell_fate(const struct sal_helper *h, int64_t status, int signal, struct sal_err *err)
+static int describe_end(const struct sal_helper *h, int64_t status, int signal, struct sal_err *err)
 {
-	if (h->breach)
+	if (h->kill_reason)
 		return sal_err_set(err, SAL_INTERNAL,
 				   "the compiler process %s and was killed; no other program is "
 				   "affected",
-				   h->breach);
+				   h->kill_reason);
 	if (signal == SIGXCPU || (signal == 0 && status == SAL_EXIT_NO_MEMORY))
-		return tell_limit(h, signal, err);
+		return describe_limit(h, signal, err);
 	if (signal == SIGKILL || signal == SIGTERM)
 		return sal_err_set(err, SAL_ABORTED,
 				   "the compiler process was killed by signal %d (%s), perhaps for "
 				   "lack of memory; no other program is affected",
 				   signal, strsignal(signal));
 	if (signal != 0)
-		return tell_crash(h, signal, err);
+		return describe_crash(h, signal, err);
 	return sal_err_set(err, SAL_INTERNAL,
 			   "the compiler process exited with status %d before it answered; no "
 			   "other program is affected",
@@ -152,7 +152,7 @@ static void finish_answer(struct sal_helper *h)
 	int code = (int)h->code;
 
 	if (image && !is_program(image)) {
-		accuse(h, "sent a malformed description of its program");
+		kill_for(h, "sent a malformed description of its program");
 		return;
 	}
 	h->image = NULL;
@@ -195,15 +195,15 @@ static void begin_body(struct sal_helper *h)
 	if (rc == SAL_OK)
 		rc = f.code ? begin_message(h, &f) : begin_image(h, &f);
 	if (rc == -SAL_RESOURCE_EXHAUSTED)
-		accuse(h, "made a program that does not fit in memory");
+		kill_for(h, "made a program that does not fit in memory");
 	else if (rc < 0)
-		accuse(h, "sent a malformed answer");
+		kill_for(h, "sent a malformed answer");
 	else if (h->body_size == 0)
 		finish_answer(h);
 }
 
 /* The destination of the next bytes. */
-static void wanted(struct sal_helper *h, char **out_at, size_t *out_size)
+static void find_room(struct sal_helper *h, char **out_at, size_t *out_size)
 {
 	if (h->body) {
 		*out_at = h->body + h->body_got;
@@ -222,11 +222,11 @@ static bool is_sending(const struct sal_helper *h)
 	return uv_stream_get_write_queue_size((const uv_stream_t *)&h->to) > 0;
 }
 
-static void got(struct sal_helper *h, size_t size)
+static void take_bytes(struct sal_helper *h, size_t size)
 {
 	/* An answer to half a question would free the bytes that are still being sent. */
 	if (!h->busy || is_sending(h)) {
-		accuse(h, "sent an answer without a question");
+		kill_for(h, "sent an answer without a question");
 		return;
 	}
 	if (h->body) {
@@ -246,7 +246,7 @@ static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 	size_t size;
 
 	(void)suggested;
-	wanted(h, &buf->base, &size);
+	find_room(h, &buf->base, &size);
 	buf->len = size < PIECE_BYTES ? size : PIECE_BYTES;
 }
 
@@ -256,7 +256,7 @@ static void on_read(uv_stream_t *stream, ssize_t size, const uv_buf_t *buf)
 
 	(void)buf;
 	if (size > 0)
-		got(h, (size_t)size);
+		take_bytes(h, (size_t)size);
 	else if (size < 0) /* dead or dying: the exit status gives the reason */
 		sal_helper_stop(h);
 }
@@ -269,18 +269,18 @@ static void read_rest(struct sal_helper *h)
 	(void)uv_read_stop((uv_stream_t *)&h->from);
 	if (uv_fileno((uv_handle_t *)&h->from, &fd) != 0)
 		return;
-	while (!h->breach && h->busy) {
+	while (!h->kill_reason && h->busy) {
 		char *at;
 		size_t size;
 		ssize_t n;
 
-		wanted(h, &at, &size);
+		find_room(h, &at, &size);
 		n = read(fd, at, size);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return;
-		got(h, (size_t)n);
+		take_bytes(h, (size_t)n);
 	}
 }
 
@@ -300,14 +300,14 @@ static void on_ended(uv_process_t *process, int64_t status, int signal)
 	h->ended = true;
 	read_rest(h);
 	sal_chatter_finish(&h->chatter);
-	(void)tell_fate(h, status, signal, &err);
+	(void)describe_end(h, status, signal, &err);
 	close_all(h, on_close);
 	h->cfg.events->ended(h->cfg.ctx, &err);
 }
 
 /* --- start and question ----------------------------------------------------------------------- */
 
-static void on_close_unborn(uv_handle_t *handle)
+static void on_close_unstarted(uv_handle_t *handle)
 {
 	struct sal_helper *h = handle->data;
 
@@ -339,7 +339,7 @@ int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 	rc = sal_launch(loop, &launch, &h->process);
 	h->process.data = h;
 	if (rc < 0) {
-		close_all(h, on_close_unborn);
+		close_all(h, on_close_unstarted);
 		return sal_err_set(err, SAL_UNAVAILABLE, "cannot start the compiler %s: %s",
 				   cfg->path, uv_strerror(rc));
 	}

@@ -28,9 +28,9 @@ struct sal_helper_events {
 	 */
 	void (*answered)(void *ctx, int code, const char *message, struct sal_image *image);
 	/*
-	 * The process is gone. A pending answer will not arrive. fate says how the process ended.
+	 * The process is gone. A pending answer will not arrive. end says how the process ended.
 	 */
-	void (*ended)(void *ctx, const struct sal_err *fate);
+	void (*ended)(void *ctx, const struct sal_err *end);
 	/* The handles are closed; ctx is not used any more. */
 	void (*closed)(void *ctx);
 };

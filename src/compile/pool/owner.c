@@ -102,14 +102,14 @@ struct sal_task *sal_owner_take(struct sal_compile_pool *pool, struct sal_owner 
 	return task;
 }
 
-static uint32_t count(const struct sal_owner *owner, uint32_t most)
+static uint32_t count(const struct sal_owner *owner, uint32_t count_max)
 {
 	const struct sal_task *task;
 	uint32_t n = 0;
 
 	TAILQ_FOREACH(task, &owner->queue, queue)
-		if (n++ == most)
-			return most;
+		if (n++ == count_max)
+			return count_max;
 	return n;
 }
 

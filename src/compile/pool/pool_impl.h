@@ -85,7 +85,7 @@ struct sal_post {
 	struct sal_compile_pool *pool; /* borrowed */
 	struct sal_helper *helper; /* owned; NULL: vacant */
 	struct sal_task *task; /* owned; the task that the helper compiles */
-	struct sal_err verdict; /* why the crew killed the helper, if it did */
+	struct sal_err kill_err; /* why the crew killed the helper, if it did */
 	uint32_t asked; /* number of tasks that this helper got */
 	uint64_t idle_ns; /* the time since which the helper is idle */
 };
