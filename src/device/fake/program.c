@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the text of a program; compile and load. */
-#include "device/fake/impl.h"
+#include "device/fake/program.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "device/compiler.h"
+#include "device/fake/impl.h"
 
 #define LINE_BYTES_MAX 256
 
