@@ -80,7 +80,8 @@ static int send_all(int fd, const char *text, size_t size, int64_t deadline_ms, 
 			return rc;
 		n = send(fd, text, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			return sal_err_set(err, SAL_DATA_LOSS, "it hung up: %s", strerror(errno));
+			return sal_err_set(err, SAL_DATA_LOSS, "the connection broke: %s",
+					   strerror(errno));
 		if (n > 0) {
 			text += n;
 			size -= (size_t)n;
@@ -154,11 +155,11 @@ static int receive_some(int fd, struct line *line, struct sal_err *err)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n < 0)
-		return sal_err_set(err, SAL_DATA_LOSS, "it hung up: %s", strerror(errno));
+		return sal_err_set(err, SAL_DATA_LOSS, "the connection broke: %s", strerror(errno));
 	if (n == 0)
 		return sal_err_set(err, SAL_DATA_LOSS,
 				   line->used ? "its answer is cut off"
-					      : "it hung up without a word");
+					      : "it closed the connection without an answer");
 	end = memchr(line->at + line->used, '\n', (size_t)n);
 	line->used = end ? (size_t)(end - line->at) : line->used + (size_t)n;
 	return end ? 1 : 0;
@@ -188,7 +189,8 @@ static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, int *o
 	if (rc >= 0) {
 		*out_reply = json_loadb(line.at, line.used, 0, &why);
 		if (!*out_reply)
-			rc = sal_err_set(err, SAL_DATA_LOSS, "its answer is no JSON: %s", why.text);
+			rc = sal_err_set(err, SAL_DATA_LOSS, "its answer is not JSON: %s",
+					 why.text);
 	}
 	free(line.at);
 	*out_fd = line.fd;

@@ -43,17 +43,18 @@ int cli_refusal(json_t **reply, struct sal_err *err)
 static int explain(const char *path, bool given, int code, struct sal_err *err)
 {
 	if (code == -SAL_UNAVAILABLE && given)
-		(void)sal_err_set(err, SAL_UNAVAILABLE,
-				  "no salusd at %s; SALUS_SOCKET or --socket says so: start one "
-				  "there with `salusd --socket`, or name no socket",
-				  path);
+		(void)sal_err_set(
+			err, SAL_UNAVAILABLE,
+			"no salusd at %s, which SALUS_SOCKET or --socket names; start one "
+			"there with `salusd --socket`, or name no socket",
+			path);
 	else if (code == -SAL_UNAVAILABLE)
 		(void)sal_err_set(err, SAL_UNAVAILABLE,
 				  "no salusd at %s; `salus run -- CMD` starts one", path);
 	else if (code == -SAL_DEADLINE_EXCEEDED)
 		(void)sal_err_set(err, SAL_DEADLINE_EXCEEDED,
-				  "salusd at %s does not answer; it may hang: its log may tell, "
-				  "ending it lets a new one start",
+				  "salusd at %s does not answer; it may hang: its log may say why; "
+				  "once you end it, a new one can start",
 				  path);
 	return code == -SAL_PERMISSION_DENIED ? CLI_PERMISSION : CLI_UNREACHABLE;
 }
@@ -104,7 +105,7 @@ static int try_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd, str
 	*out_reply = NULL;
 	*out_fd = -1;
 	if (!take_request) {
-		(void)sal_err_set(err, SAL_INVALID_ARGUMENT, "what was asked for is not UTF-8");
+		(void)sal_err_set(err, SAL_INVALID_ARGUMENT, "an argument is not UTF-8");
 		return CLI_USAGE;
 	}
 	rc = find_socket(path, sizeof(path), &given, err);

@@ -25,7 +25,7 @@ static void print_help(FILE *out)
 			   "Salus lets many deep-learning jobs share one accelerator.\n\n");
 	for (c = commands; *c; c++)
 		(void)fprintf(out, "  %-8s %s\n", (*c)->name, (*c)->summary);
-	(void)fprintf(out, "\n`salus COMMAND --help` tells more.\n");
+	(void)fprintf(out, "\n`salus COMMAND --help` explains a command.\n");
 }
 
 static int refuse_command(const char *word)

@@ -171,17 +171,17 @@ def test_memory_stats_follow_the_limit(served):
         assert done.returncode == 0, done.stderr
 
     assert in_mib(job.do("put", 8)[1]) == [8, 8, 96]
-    steer("set", "job", "memory=64MiB")
+    steer("set", "job", "limit=64MiB")
     assert in_mib(job.do("look")[1]) == [8, 8, 64]
     error, stats = job.do("put", 60)
     assert "the job's limit" in error and in_mib(stats) == [8, 8, 64]
     steer("pause", "job")
-    steer("set", "job", "memory=80MiB")
+    steer("set", "job", "limit=80MiB")
     assert in_mib(job.do("look")[1]) == [8, 8, 80]
     steer("resume", "job")
     error, stats = job.do("put", 60)
     assert error is None and in_mib(stats) == [68, 68, 80]
-    steer("set", "job", "memory=none")
+    steer("set", "job", "limit=none")
     assert in_mib(job.do("look")[1]) == [68, 68, 96]
     job.run.succeed()
 

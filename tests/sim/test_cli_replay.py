@@ -132,7 +132,7 @@ def test_large_numbers_are_texts(tmp_path):
 
 
 @pytest.mark.parametrize("args", [
-    "sim --replay", "sim --replay r.json --trace t.csv", "sim --replay r.json --policy fair",
+    "sim --replay", "sim --replay r.json --workload t.csv", "sim --replay r.json --policy fair",
     "sim --replay r.json --memory 1GiB", "trace now", "trace -o", "trace --colour"])
 def test_bad_calls(args):
     run = salus(*args.split())

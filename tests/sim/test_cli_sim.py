@@ -35,7 +35,7 @@ def salus(*args, cwd=None, stdout=subprocess.PIPE):
 def simulate(cwd, trace, *args, memory="1GiB", policy="fifo"):
     """Run on a trace given as text or bytes, in an empty directory of its own."""
     (cwd / "t.csv").write_bytes(trace if isinstance(trace, bytes) else trace.encode())
-    return salus("--trace", "t.csv", "--memory", memory, "--policy", policy, *args, cwd=cwd)
+    return salus("--workload", "t.csv", "--memory", memory, "--policy", policy, *args, cwd=cwd)
 
 
 def report(*args, refused="", **kwargs):
@@ -57,7 +57,7 @@ def test_help_and_errors_name_every_policy():
     listed = salus("--policies").stdout.splitlines()
     assert len(POLICIES) >= 8 and all(len(line.split()) > 3 for line in listed)
     assert "\n".join(["Policies:", *listed, ""]) in salus("--help").stdout
-    refusal = salus("--trace", "t.csv", "--memory", "1GiB", "--policy", "lifo")
+    refusal = salus("--workload", "t.csv", "--memory", "1GiB", "--policy", "lifo")
     assert refusal.returncode == 64
     assert f'no policy "lifo"; there are {", ".join(POLICIES)}\n' in refusal.stderr
 
@@ -170,6 +170,13 @@ def test_text_has_a_row_for_each_policy_and_job(tmp_path):
     assert starts == ["policy", "fifo", "fair", "fifo", "job", "a", "b", "fair", "job", "a", "b"]
 
 
+def test_the_name_of_the_workload_before_is_understood(tmp_path):
+    (tmp_path / "t.csv").write_text(GOOD)
+    run = salus("--trace", "t.csv", "--memory", "1GiB", "--policy", "fifo", cwd=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "--trace" not in salus("--help").stdout
+
+
 def test_a_job_larger_than_the_device_is_refused_and_said_so(tmp_path):
     trace = GOOD + "huge,1,1,2000,1\n"
     why = ("1 of 3 jobs refused: they need more memory than the device has (1GiB); "
@@ -264,35 +271,35 @@ def test_bad_traces_are_named_by_line(tmp_path, name):
 
 
 def test_missing_trace(tmp_path):
-    run = salus("--trace", "none.csv", "--memory", "1GiB", "--policy", "fifo", cwd=tmp_path)
+    run = salus("--workload", "none.csv", "--memory", "1GiB", "--policy", "fifo", cwd=tmp_path)
     assert (run.returncode, run.stdout) == (66, "")
     assert run.stderr == "none.csv: No such file or directory\n"
 
 
 def test_a_directory_is_no_trace(tmp_path):
-    assert salus("--trace", tmp_path, "--memory", "1GiB", "--policy", "fifo").returncode == 66
+    assert salus("--workload", tmp_path, "--memory", "1GiB", "--policy", "fifo").returncode == 66
 
 
 @pytest.mark.parametrize("args", [
     "",
     "--memory 1GiB --policy fifo",
-    "--trace t.csv --policy fifo",
-    "--trace t.csv --memory 1GiB",
-    "--trace t.csv --memory 1GiB --policy best",
-    "--trace t.csv --memory 1GiB --policy fifo,",
-    "--trace t.csv --memory 0 --policy fifo",
-    "--trace t.csv --memory 1Gb --policy fifo",
-    "--trace t.csv --memory 15.6 --policy fifo",
-    "--trace t.csv --memory 64 --policy fifo",
-    "--trace t.csv --memory -1 --policy fifo",
-    "--trace t.csv --memory 1GiB --policy fifo --lanes 0",
-    "--trace t.csv --memory 1GiB --policy fifo --lanes 65",
-    "--trace t.csv --memory 1GiB --policy fifo --page-bandwidth 0",
-    "--trace t.csv --memory 1GiB --policy fifo --switch soon",
-    "--trace t.csv --memory 1GiB --policy fifo --colour",
-    "--trace t.csv --memory 1GiB --policy fifo more",
-    "--trace t.csv --memory 1GiB --policy fifo --svg",
-    "--trace t.csv --memory 1GiB --static --svg o.svg",
+    "--workload t.csv --policy fifo",
+    "--workload t.csv --memory 1GiB",
+    "--workload t.csv --memory 1GiB --policy best",
+    "--workload t.csv --memory 1GiB --policy fifo,",
+    "--workload t.csv --memory 0 --policy fifo",
+    "--workload t.csv --memory 1Gb --policy fifo",
+    "--workload t.csv --memory 15.6 --policy fifo",
+    "--workload t.csv --memory 64 --policy fifo",
+    "--workload t.csv --memory -1 --policy fifo",
+    "--workload t.csv --memory 1GiB --policy fifo --lanes 0",
+    "--workload t.csv --memory 1GiB --policy fifo --lanes 65",
+    "--workload t.csv --memory 1GiB --policy fifo --page-bandwidth 0",
+    "--workload t.csv --memory 1GiB --policy fifo --switch soon",
+    "--workload t.csv --memory 1GiB --policy fifo --colour",
+    "--workload t.csv --memory 1GiB --policy fifo more",
+    "--workload t.csv --memory 1GiB --policy fifo --svg",
+    "--workload t.csv --memory 1GiB --static --svg o.svg",
 ])
 def test_bad_calls(tmp_path, args):
     (tmp_path / "t.csv").write_text(GOOD)
@@ -329,7 +336,7 @@ def test_a_pipe_is_written_to(tmp_path):
     read, write = os.pipe()
     with os.fdopen(read) as pipe:
         (tmp_path / "t.csv").write_text(GOOD)
-        run = subprocess.run([SALUS, "sim", "--trace", "t.csv", "--memory", "1GiB", "--policy", "fifo",
+        run = subprocess.run([SALUS, "sim", "--workload", "t.csv", "--memory", "1GiB", "--policy", "fifo",
                               "--chrome", f"/dev/fd/{write}"], cwd=tmp_path, pass_fds=[write],
                              capture_output=True, timeout=60)
         os.close(write)
@@ -340,7 +347,7 @@ def test_a_pipe_is_written_to(tmp_path):
 @pytest.mark.parametrize("options", [[], ["--json"], ["--jobs"], ["--json", "--jobs"]])
 def test_full_disk_behind_stdout(options):
     with open("/dev/full", "w") as full:
-        run = salus("--trace", DATA / "fair3.csv", "--memory", "15.6GiB", "--policy", "fair", *options,
+        run = salus("--workload", DATA / "fair3.csv", "--memory", "15.6GiB", "--policy", "fair", *options,
                     stdout=full)
     assert run.returncode == 1
     assert run.stderr.startswith("salus: cannot write the report")
@@ -354,7 +361,7 @@ ODD = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
 
 
 def draw(directory, trace, policy, memory="15.6GiB"):
-    run = salus("--trace", trace, "--memory", memory, "--policy", policy, "--svg", directory / "o.svg")
+    run = salus("--workload", trace, "--memory", memory, "--policy", policy, "--svg", directory / "o.svg")
     assert run.returncode == 0, run.stderr
     return xml.parse(directory / "o.svg").getroot()
 
@@ -407,7 +414,7 @@ def test_picture_stays_small(tmp_path, trace, policy):
 
 
 def trace_events(directory, trace, policy, memory="15.6GiB", *args):
-    run = salus("--trace", trace, "--memory", memory, "--policy", policy, "--chrome",
+    run = salus("--workload", trace, "--memory", memory, "--policy", policy, "--chrome",
                 directory / "o.json", "--json", "--jobs", *args)
     assert run.returncode == 0, run.stderr
     root = json.loads((directory / "o.json").read_text())

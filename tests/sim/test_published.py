@@ -39,7 +39,7 @@ w4,0,400,388.802488,380.1828,6502.9134,4
 def salus_sim(trace, *options):
     path = trace if isinstance(trace, Path) else DATA / f"{trace}.csv"
     memory = () if "--memory" in options else ("--memory", "15.6GiB")
-    run = subprocess.run([SALUS, "sim", "--trace", path, *memory, *options], capture_output=True)
+    run = subprocess.run([SALUS, "sim", "--workload", path, *memory, *options], capture_output=True)
     assert run.returncode == 0, run.stderr.decode()
     return run.stdout
 

@@ -177,7 +177,7 @@ const struct cli_command cli_cmd_lanes = {
 	.usage =
 		"[--json] [--socket PATH]\n"
 		"\n"
-		"Persistent bytes grow from the left, one part for each session in device memory; lanes\n"
-		"lie at the right end, each as large as the scratch of its hungriest session.\n",
+		"Persistent memory grows from the left, one part for each job on the device. Lanes lie at\n"
+		"the right end. Each lane is as large as the largest scratch of its jobs.\n",
 	.run = run_lanes,
 };

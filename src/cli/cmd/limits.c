@@ -78,14 +78,14 @@ static int run_limits(int argc, char **argv)
 
 const struct cli_command cli_cmd_limits = {
 	.name = "limits",
-	.summary = "how much jobs and users may have, and have",
+	.summary = "the limits of jobs and users, and how much is used",
 	.usage =
 		"[--json] [--socket PATH]\n"
 		"\n"
-		"A limit is of each job (job-...), of all jobs of a user (user-...) or of all there are\n"
-		"(daemon-...). For a job or a user, `used` is that of the one which has most. A limit is\n"
-		"set when salusd starts: `salusd --limit job-buffers=200000`, or a line\n"
-		"`job-buffers = 200000` in its configuration file; `none` for no limit.\n"
+		"A limit holds for each job (job-...), for all jobs of a user together (user-...) or for\n"
+		"all jobs together (daemon-...). Of jobs and users, `used` shows the one that uses most.\n"
+		"Limits are set when salusd starts: `salusd --limit job-buffers=200000`, or a line\n"
+		"`job-buffers = 200000` in its configuration file; `none` means no limit.\n"
 		"\n"
 		"A request over a limit fails with RESOURCE_EXHAUSTED and the name of the option.\n",
 	.run = run_limits,

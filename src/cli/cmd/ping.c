@@ -37,7 +37,7 @@ static int run_ping(int argc, char **argv)
 
 const struct cli_command cli_cmd_ping = {
 	.name = "ping",
-	.summary = "is there a salusd, and which",
+	.summary = "ask whether a salusd answers, and which",
 	.usage = "[--json] [--socket PATH]\n"
 		 "\n"
 		 "Exits with 69 if no salusd answers within 5 s.\n",

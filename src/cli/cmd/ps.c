@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps - `salus ps`: the sessions of the daemon, one row each.
+ * ps - `salus ps`: the jobs of the daemon, one row each.
  */
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ static const struct cli_field fields[] = {
 	{ { "used", true, 0, 0 }, "used_s", CLI_SECONDS },
 	{ { "waited", true, 0, 1 }, "waited_s", CLI_SECONDS },
 	{ { "queued", true, 0, 3 }, "queued", CLI_COUNT },
-	{ { "persistent", true, 0, 0 }, "persist_bytes", CLI_BYTES },
+	{ { "persistent", true, 0, 0 }, "held_bytes", CLI_BYTES },
 	{ { "ephemeral", true, 0, 2 }, "ephem_bytes", CLI_BYTES },
 	{ { "weight", true, 0, 4 }, "weight", CLI_REAL },
 	{ { "priority", true, 0, 5 }, "priority", CLI_COUNT },
@@ -48,7 +48,7 @@ static int show_ps(const json_t *reply, const void *unused)
 
 	(void)unused;
 	if (json_array_size(sessions) == 0)
-		(void)printf("no sessions; `salus run -- CMD` starts a job\n");
+		(void)printf("no jobs; `salus run -- CMD` starts one\n");
 	else if (cli_print_fields(fields, FIELDS, sessions) != CLI_OK)
 		return CLI_FAILED;
 	print_summary(reply);
@@ -67,20 +67,20 @@ static int run_ps(int argc, char **argv)
 
 const struct cli_command cli_cmd_ps = {
 	.name = "ps",
-	.summary = "the sessions: what they do, use and hold",
+	.summary = "the jobs: what they do, use and hold",
 	.usage =
 		"[--json] [--socket PATH]\n"
 		"\n"
-		"  state       running; ready: its turn will come; idle: has nothing to run; waiting:\n"
-		"              for memory; paused: by `salus pause`; paging out, paged, paging in: its\n"
-		"              memory goes to the host, is there, comes back; refused: can never fit;\n"
-		"              closing: its job has ended, its last iteration has not\n"
+		"  state       running; ready: waits for its turn; idle: has nothing to run; waiting: for\n"
+		"              memory; paused: by `salus pause`; paging out, paged, paging in: its memory\n"
+		"              goes to the host, is there, comes back; refused: can never fit; closing:\n"
+		"              the job has ended, its last iteration has not\n"
 		"  used        device time so far\n"
-		"  waited      time with something to run and not running\n"
+		"  waited      time in which it had something to run and did not run\n"
 		"  queued      iterations that wait\n"
-		"  persistent  device memory held between iterations\n"
+		"  persistent  device memory that it holds between iterations, as in `salus lanes`\n"
 		"  ephemeral   scratch while an iteration runs, shared with the others of its lane\n"
 		"\n"
-		"A narrow terminal shows fewer columns. `salus why JOB` tells what a job waits for.\n",
+		"A narrow terminal shows fewer columns. `salus why JOB` says what a job waits for.\n",
 	.run = run_ps,
 };

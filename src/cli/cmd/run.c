@@ -24,14 +24,14 @@
 
 struct request {
 	struct cli_job_env env;
-	char memory[2 * SAL_UNITS_TEXT]; /* what env.memory points to */
+	char reserve[2 * SAL_UNITS_TEXT]; /* what env.reserve points to */
 	char **argv; /* of the command */
 	bool help;
 };
 
 enum {
 	OPT_NAME = 1000,
-	OPT_MEMORY,
+	OPT_RESERVE,
 	OPT_WEIGHT,
 	OPT_PRIORITY,
 	OPT_TIME,
@@ -40,7 +40,8 @@ enum {
 
 static const struct option long_options[] = {
 	{ "name", required_argument, NULL, OPT_NAME },
-	{ "memory", required_argument, NULL, OPT_MEMORY },
+	{ "reserve", required_argument, NULL, OPT_RESERVE },
+	{ "memory", required_argument, NULL, OPT_RESERVE }, /* its name before */
 	{ "weight", required_argument, NULL, OPT_WEIGHT },
 	{ "priority", required_argument, NULL, OPT_PRIORITY },
 	{ "time", required_argument, NULL, OPT_TIME },
@@ -66,7 +67,7 @@ static int parse_name(struct request *q, const char *text)
 }
 
 /* "P,E", two sizes. */
-static int parse_memory(struct request *q, const char *text)
+static int parse_reserve(struct request *q, const char *text)
 {
 	const char *comma = strchr(text, ',');
 	uint64_t persist_bytes, ephem_bytes;
@@ -75,17 +76,17 @@ static int parse_memory(struct request *q, const char *text)
 
 	if (!comma || comma - text >= (ptrdiff_t)sizeof(first))
 		return cli_usage_error(&cli_cmd_run,
-				       "--memory is \"%s\", expected persistent,ephemeral such as "
+				       "--reserve is \"%s\", expected persistent,ephemeral such as "
 				       "2GiB,512MiB",
 				       text);
 	memcpy(first, text, (size_t)(comma - text));
 	first[comma - text] = '\0';
 	if (sal_bytes_parse(first, &persist_bytes, &err) < 0 ||
 	    sal_bytes_parse(comma + 1, &ephem_bytes, &err) < 0)
-		return cli_usage_error(&cli_cmd_run, "--memory: %s", err.text);
-	(void)snprintf(q->memory, sizeof(q->memory), "%" PRIu64 "B,%" PRIu64 "B", persist_bytes,
+		return cli_usage_error(&cli_cmd_run, "--reserve: %s", err.text);
+	(void)snprintf(q->reserve, sizeof(q->reserve), "%" PRIu64 "B,%" PRIu64 "B", persist_bytes,
 		       ephem_bytes);
-	q->env.memory = q->memory;
+	q->env.reserve = q->reserve;
 	return CLI_OK;
 }
 
@@ -159,8 +160,8 @@ static int parse_option(struct request *q, int option, char **argv)
 	switch (option) {
 	case OPT_NAME:
 		return parse_name(q, optarg);
-	case OPT_MEMORY:
-		return parse_memory(q, optarg);
+	case OPT_RESERVE:
+		return parse_reserve(q, optarg);
 	case OPT_WEIGHT:
 		return parse_weight(q, optarg);
 	case OPT_PRIORITY:
@@ -314,18 +315,19 @@ const struct cli_command cli_cmd_run = {
 		"and no salusd of yours is running, starts one, which ends after 10 minutes without\n"
 		"jobs.\n"
 		"\n"
-		"  --name N       how `salus ps` calls the job (default: its script or command)\n"
-		"  --memory P,E   device memory it keeps between iterations, and scratch during one,\n"
-		"                 e.g. 2GiB,512MiB (default: found out as it runs)\n"
+		"  --name N       name of the job in `salus ps` (default: its script or command)\n"
+		"  --reserve P,E  device memory to reserve: persistent bytes, kept between iterations,\n"
+		"                 and scratch during one, e.g. 2GiB,512MiB (default: salusd learns it)\n"
 		"  --weight W     share of the device under the fair policy (default 1)\n"
 		"  --priority K   0 is the most urgent (default 20)\n"
-		"  --time T       device time of the whole job, e.g. 20min, for srtf\n"
-		"  --kind K       training (default) or inference, for mix\n"
+		"  --time T       device time of the whole job, e.g. 20min; srtf uses it\n"
+		"  --kind K       training (default) or inference; mix uses it\n"
 		"\n"
-		"If the job has to wait for 5 s, it says on stderr for what; SALUS_QUIET=1: it does not.\n"
+		"A job that has waited for 5 s says on stderr what it waits for; SALUS_QUIET=1 turns\n"
+		"that off.\n"
 		"\n"
-		"Exits as CMD does; 125: salus failed; 126: CMD cannot be run; 127: there is no CMD;\n"
-		"69: SALUS_SOCKET is set, but nobody answers there.\n",
+		"Exits with the status of CMD. 125: salus failed; 126: CMD cannot be run; 127: there is\n"
+		"no CMD; 69: SALUS_SOCKET is set, but no salusd answers there.\n",
 	.run = run_run,
 	.wraps = true,
 };

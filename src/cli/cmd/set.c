@@ -33,7 +33,7 @@ static json_t *read_priority(const char *text)
 	return read_number(text, "0123456789");
 }
 
-static json_t *read_memory(const char *text)
+static json_t *read_limit(const char *text)
 {
 	uint64_t bytes = 0;
 
@@ -58,15 +58,17 @@ static json_t *read_kind(const char *text)
 }
 
 static const struct {
-	const char *key;
+	const char *name;
+	const char *key; /* of the request */
 	json_t *(*read)(const char *text);
 	const char *expected;
 } keys[] = {
-	{ "weight", read_weight, "a number such as 2 or 0.5" },
-	{ "priority", read_priority, "a whole number from 0 (first)" },
-	{ "memory", read_memory, "a size such as 4GiB, or none" },
-	{ "time", read_time, "a duration such as 90min, or unknown" },
-	{ "kind", read_kind, "training or inference" },
+	{ "weight", "weight", read_weight, "a number such as 2 or 0.5" },
+	{ "priority", "priority", read_priority, "a whole number from 0 (first)" },
+	{ "limit", "memory", read_limit, "a size such as 4GiB, or none" },
+	{ "memory", "memory", read_limit, "a size such as 4GiB, or none" }, /* its name before */
+	{ "time", "time", read_time, "a duration such as 90min, or unknown" },
+	{ "kind", "kind", read_kind, "training or inference" },
 };
 
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
@@ -78,17 +80,17 @@ static int add_wish(json_t *request, const char *word)
 	json_t *json;
 
 	for (i = 0; value && i < KEYS; i++)
-		if (strncmp(keys[i].key, word, (size_t)(value - word)) == 0 &&
-		    keys[i].key[value - word] == '\0')
+		if (strncmp(keys[i].name, word, (size_t)(value - word)) == 0 &&
+		    keys[i].name[value - word] == '\0')
 			break;
 	if (!value || i == KEYS)
 		return cli_usage_error(&cli_cmd_set,
-				       "what is \"%s\"? Expected weight=, priority=, memory=, "
+				       "\"%s\" cannot be set; expected weight=, priority=, limit=, "
 				       "time= or kind=",
 				       word);
 	json = keys[i].read(value + 1);
 	if (!json)
-		return cli_usage_error(&cli_cmd_set, "%s is \"%s\", expected %s", keys[i].key,
+		return cli_usage_error(&cli_cmd_set, "%s is \"%s\", expected %s", keys[i].name,
 				       value + 1, keys[i].expected);
 	(void)json_object_set_new(request, keys[i].key, json);
 	return CLI_OK;
@@ -98,14 +100,14 @@ static int show_job(const json_t *reply, const void *unused)
 {
 	uint64_t limit = cli_json_count(reply, "limit_bytes");
 	double total_s = cli_json_number(reply, "total_s");
-	char memory[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], line[400];
+	char bytes[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], line[400];
 
 	(void)unused;
 	(void)snprintf(line, sizeof(line),
-		       "%.128s (id %.0f): weight %.4g, priority %.0f, memory %s, time %s, %s",
+		       "%.128s (id %.0f): weight %.4g, priority %.0f, limit %s, time %s, %s",
 		       cli_json_text(reply, "name"), cli_json_number(reply, "id"),
 		       cli_json_number(reply, "weight"), cli_json_number(reply, "priority"),
-		       limit > 0 ? sal_bytes_format(limit, memory, sizeof(memory)) : "none",
+		       limit > 0 ? sal_bytes_format(limit, bytes, sizeof(bytes)) : "none",
 		       total_s > 0
 			       ? sal_duration_format(cli_seconds_to_ns(total_s), time, sizeof(time))
 			       : "unknown",
@@ -139,14 +141,15 @@ static int run_set(int argc, char **argv)
 const struct cli_command cli_cmd_set = {
 	.name = "set",
 	.summary = "change a job's weight, priority, memory limit, time or kind",
-	.usage = "JOB KEY=VALUE... [--json] [--socket PATH]\n"
-		 "\n"
-		 "JOB is an id of `salus ps`, a name, or how a name begins.\n"
-		 "\n"
-		 "  weight=W    share of the device under fair and rr; 1 is usual\n"
-		 "  priority=K  0 is first, under priority\n"
-		 "  memory=SIZE most it may hold, such as 4GiB; none: the device\n"
-		 "  time=T      device time of the whole job, for srtf; unknown: find out\n"
-		 "  kind=KIND   training or inference, for mix\n",
+	.usage =
+		"JOB KEY=VALUE... [--json] [--socket PATH]\n"
+		"\n"
+		"JOB is an id or a name that `salus ps` shows, or the beginning of a name.\n"
+		"\n"
+		"  weight=W    share of the device under fair and rr; 1 is usual\n"
+		"  priority=K  0 is first, under priority\n"
+		"  limit=SIZE  device memory that it may hold, such as 4GiB; none: all there is\n"
+		"  time=T      device time of the whole job; srtf uses it; unknown: salusd estimates\n"
+		"  kind=KIND   training or inference; mix uses it\n",
 	.run = run_set,
 };

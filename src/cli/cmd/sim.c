@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim - `salus sim`: replay a trace of jobs under one or more policies.
+ * sim - `salus sim`: run a workload under one or more policies, in virtual time.
  *
- * Everything is computed before anything is written, so a bad trace leaves no files behind.
+ * Everything is computed before anything is written, so a bad workload leaves no files behind.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -23,7 +23,7 @@
 #define TUNES_MAX 16
 
 struct request {
-	const char *trace_path;
+	const char *workload_path;
 	const char *replay_path;
 	const char *svg_path;
 	const char *chrome_path;
@@ -35,7 +35,7 @@ struct request {
 };
 
 enum {
-	OPT_TRACE = 1000,
+	OPT_WORKLOAD = 1000,
 	OPT_REPLAY,
 	OPT_POLICY,
 	OPT_MEMORY,
@@ -54,7 +54,8 @@ enum {
 };
 
 static const struct option long_options[] = {
-	{ "trace", required_argument, NULL, OPT_TRACE },
+	{ "workload", required_argument, NULL, OPT_WORKLOAD },
+	{ "trace", required_argument, NULL, OPT_WORKLOAD }, /* its name before */
 	{ "replay", required_argument, NULL, OPT_REPLAY },
 	{ "policy", required_argument, NULL, OPT_POLICY },
 	{ "memory", required_argument, NULL, OPT_MEMORY },
@@ -159,8 +160,8 @@ static int check_tunes(const struct request *q)
 static int parse_option(struct request *q, int option, char **argv)
 {
 	switch (option) {
-	case OPT_TRACE:
-		q->trace_path = optarg;
+	case OPT_WORKLOAD:
+		q->workload_path = optarg;
 		return CLI_OK;
 	case OPT_REPLAY:
 		q->replay_path = optarg;
@@ -220,21 +221,23 @@ static int parse(struct request *q, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage_error(&cli_cmd_sim, "unexpected argument \"%s\"", argv[optind]);
-	if (q->replay_path && (q->trace_path || q->policy_count > 0 || q->options.capacity_bytes))
+	if (q->replay_path &&
+	    (q->workload_path || q->policy_count > 0 || q->options.capacity_bytes))
 		return cli_usage_error(&cli_cmd_sim, "--replay FILE brings its own %s",
-				       q->trace_path	 ? "jobs"
+				       q->workload_path	 ? "jobs"
 				       : q->policy_count ? "policy"
 							 : "memory");
 	if (q->replay_path || q->list_policies)
 		return CLI_OK;
-	if (!q->trace_path)
-		return cli_usage_error(&cli_cmd_sim, "--trace FILE.csv is missing");
+	if (!q->workload_path)
+		return cli_usage_error(&cli_cmd_sim, "--workload FILE.csv is missing");
 	if (q->options.capacity_bytes == 0)
 		return cli_usage_error(&cli_cmd_sim, "--memory SIZE is missing");
 	if (q->policy_count == 0 && !q->static_partition)
 		return cli_usage_error(&cli_cmd_sim, "--policy NAME[,NAME...] is missing");
 	if (q->static_partition && (q->svg_path || q->chrome_path) && q->policy_count == 0)
-		return cli_usage_error(&cli_cmd_sim, "--static has no picture and no trace");
+		return cli_usage_error(&cli_cmd_sim,
+				       "--static draws no picture and writes no trace");
 	return check_tunes(q);
 }
 
@@ -361,7 +364,7 @@ static int run_sim(int argc, char **argv)
 		return print_policies(), cli_flush();
 	if (q.replay_path)
 		return cli_replay(q.replay_path, q.json);
-	rc = sim_workload_read(q.trace_path, &workload, &err);
+	rc = sim_workload_read(q.workload_path, &workload, &err);
 	if (rc < 0) /* file:line: what, for editors to follow */
 		return (void)fprintf(stderr, "%s\n", err.text),
 		       rc == -SAL_NOT_FOUND ? CLI_NO_INPUT : CLI_BAD_DATA;
@@ -372,30 +375,30 @@ static int run_sim(int argc, char **argv)
 
 const struct cli_command cli_cmd_sim = {
 	.name = "sim",
-	.summary = "replay a trace of jobs under one or more policies, in virtual time",
+	.summary = "run a workload under one or more policies, in virtual time",
 	.usage =
-		"--trace FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
+		"--workload FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
 		"       salus sim --replay FILE [--json]\n"
 		"       salus sim --policies\n"
 		"\n"
 		"Runs the scheduling core of salusd on a virtual clock, iteration by iteration.\n"
 		"\n"
-		"  --trace FILE.csv       columns job, submit_s, duration_s or iterations + iter_ms;\n"
+		"  --workload FILE.csv    jobs: columns job, submit_s, duration_s or iterations + iter_ms;\n"
 		"                         optional persistent_mib, ephemeral_mib, util, weight,\n"
 		"                         priority, kind, requests_per_s\n"
-		"  --replay FILE          what `salus trace` wrote: does the core decide the same again?\n"
+		"  --replay FILE          repeat what `salus trace` wrote: does the core decide the same?\n"
 		"  --policy NAME,...      who goes first; see below\n"
-		"  --memory SIZE          of the device, e.g. 15.6GiB\n"
-		"  --lanes N              most lanes at once (default: what the policy wants)\n"
+		"  --memory SIZE          memory of the device, e.g. 15.6GiB\n"
+		"  --lanes N              at most N lanes at once (default: what the policy wants)\n"
 		"  --page-bandwidth RATE  between device and host (default 12GB/s)\n"
 		"  --no-paging            sessions stay on the device until they end\n"
 		"  --switch TIME          device time lost when a lane changes jobs (default 0)\n"
 		"  --tune NAME=VALUE      a knob, or a parameter of a policy; see below\n"
-		"  --static               also: a fixed slice per job, on as many devices as it takes\n"
-		"  --jobs                 a row for each job too\n"
-		"  --json                 one JSON object instead of tables\n"
-		"  --svg FILE             a picture of jobs, lanes and memory over time\n"
-		"  --chrome FILE          every decision, for Perfetto or chrome://tracing\n"
+		"  --static               also simulate a fixed slice per job, on as many devices as it takes\n"
+		"  --jobs                 print a row for each job, too\n"
+		"  --json                 print one JSON object instead of tables\n"
+		"  --svg FILE             draw jobs, lanes and memory over time\n"
+		"  --chrome FILE          write every decision, for Perfetto or chrome://tracing\n"
 		"  --check                verify the core's invariants after every event (slow)\n"
 		"  --policies             list the policies, one a line, and end\n"
 		"\n"

@@ -62,21 +62,21 @@ static int run_kill(int argc, char **argv)
 #define JOB_USAGE                        \
 	"JOB [--json] [--socket PATH]\n" \
 	"\n"                             \
-	"JOB is an id of `salus ps`, a name, or how a name begins.\n"
+	"JOB is an id or a name that `salus ps` shows, or the beginning of a name.\n"
 
 const struct cli_command cli_cmd_pause = {
 	.name = "pause",
-	.summary = "let a job run no further for now",
+	.summary = "stop a job until it is resumed",
 	.usage = JOB_USAGE
 	"\n"
-	"What runs goes on to its end. The job itself only sees that it takes long;\n"
-	"its memory may be paged out if another needs it.\n",
+	"A running iteration goes on to its end. The job itself only sees that the next one takes\n"
+	"long. Its memory may be paged out if another job needs it.\n",
 	.run = run_pause,
 };
 
 const struct cli_command cli_cmd_resume = {
 	.name = "resume",
-	.summary = "let a paused job go on",
+	.summary = "let a paused job run again",
 	.usage = JOB_USAGE,
 	.run = run_resume,
 };
@@ -86,7 +86,7 @@ const struct cli_command cli_cmd_kill = {
 	.summary = "end a job's session; its process gets UNAVAILABLE",
 	.usage = JOB_USAGE
 	"\n"
-	"Everything it holds on the device is freed. Its process is not touched: whatever\n"
-	"it does next with the device fails with UNAVAILABLE.\n",
+	"salusd frees everything that the job holds on the device. The job's process goes on:\n"
+	"whatever it does next with the device fails with UNAVAILABLE.\n",
 	.run = run_kill,
 };

@@ -202,9 +202,9 @@ const struct cli_command cli_cmd_top = {
 	.summary = "the device, its lanes and the jobs, as they change",
 	.usage = "[--interval T] [--once] [--json] [--socket PATH]\n"
 		 "\n"
-		 "  --interval T  between two looks, such as 500ms; default 1s\n"
-		 "  --once        print one frame, of two looks that far apart, and leave\n"
-		 "  --json        what `salus ps --json` prints\n"
+		 "  --interval T  time between two samples, such as 500ms (default 1s)\n"
+		 "  --once        print one frame, made of two samples, and exit\n"
+		 "  --json        print what `salus ps --json` prints\n"
 		 "\n"
 		 "`?` shows the keys. Exits with 69 when salusd goes away.\n",
 	.run = run_top,

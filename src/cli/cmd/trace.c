@@ -158,7 +158,7 @@ static int run_trace(int argc, char **argv)
 
 const struct cli_command cli_cmd_trace = {
 	.name = "trace",
-	.summary = "what the scheduler was told and decided, for Perfetto and for replay",
+	.summary = "the last events and decisions of the scheduler, for Perfetto and for replay",
 	.usage =
 		"[-o FILE] [--json | --svg]\n"
 		"\n"
@@ -166,8 +166,8 @@ const struct cli_command cli_cmd_trace = {
 		"track for each lane and each job, counters for memory and queue. `salus sim --replay\n"
 		"FILE` repeats them.\n"
 		"\n"
-		"  -o, --output FILE  write there, not to stdout\n"
-		"  --json             the records as plain objects instead\n"
-		"  --svg              a picture instead: jobs, lanes and memory over time\n",
+		"  -o, --output FILE  write to FILE instead of stdout\n"
+		"  --json             write the records as plain objects instead\n"
+		"  --svg              draw a picture instead: jobs, lanes and memory over time\n",
 	.run = run_trace,
 };

@@ -31,9 +31,9 @@ const struct cli_command cli_cmd_why = {
 	.usage =
 		"JOB [--json] [--socket PATH]\n"
 		"\n"
-		"JOB is an id of `salus ps`, a name, or how a name begins.\n"
+		"JOB is an id or a name that `salus ps` shows, or the beginning of a name.\n"
 		"\n"
-		"A time is given only if it follows from what was seen: the iterations that go first\n"
-		"are of programs that ran before, and the policy lets each of them go once.\n",
+		"The answer includes a time only if it is known: the iterations that run first belong\n"
+		"to programs that ran before, and the policy runs each of them once.\n",
 	.run = run_why,
 };

@@ -88,14 +88,15 @@ static bool set(const char *variable, const char *value)
 int cli_job_env_set(const struct cli_job_env *env, struct sal_err *err)
 {
 	if (!*env->platform || strpbrk(env->platform, ":,"))
-		return sal_err_set(err, SAL_DATA_LOSS, "salusd calls its platform \"%s\"",
+		return sal_err_set(err, SAL_DATA_LOSS,
+				   "salusd names its platform \"%s\", which JAX cannot take",
 				   env->platform);
 	if (strpbrk(env->plugin, ":,"))
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
 				   "%s: JAX takes no plugin with \":\" or \",\" in its path; "
 				   "install Salus elsewhere",
 				   env->plugin);
-	if (set("SALUS_JOB_NAME", env->name) && set("SALUS_MEMORY", env->memory) &&
+	if (set("SALUS_JOB_NAME", env->name) && set("SALUS_MEMORY", env->reserve) &&
 	    set("SALUS_WEIGHT", env->weight) && set("SALUS_PRIORITY", env->priority) &&
 	    set("SALUS_TIME", env->time) && set("SALUS_KIND", env->kind) &&
 	    set("SALUS_SOCKET", env->socket) && set("JAX_PLATFORMS", env->platform) &&

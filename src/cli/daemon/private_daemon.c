@@ -64,8 +64,8 @@ static int lock(const struct cli_private_daemon *d, struct sal_err *err)
 		if (cli_deadline_left_ms(deadline_ms) == 0) {
 			(void)close(fd);
 			return sal_err_set(err, SAL_DEADLINE_EXCEEDED,
-					   "another `salus run` is starting a salusd, and does not "
-					   "get done; it holds %s",
+					   "another `salus run` is starting a salusd and has not "
+					   "finished; it holds %s",
 					   d->lock);
 		}
 		cli_sleep_ms(LOOK_MS);

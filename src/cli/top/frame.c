@@ -150,13 +150,13 @@ static void draw_help(struct cli_canvas *c)
 	static const char *const lines[] = {
 		"up, down, j, k   choose a job",
 		"s                sort by the next column",
-		"p                pause the job, or let it go on",
+		"p                pause the job, or resume it",
 		"K                kill the job: its process gets UNAVAILABLE",
 		"o, P             choose a policy",
-		"q                leave",
+		"q                quit",
 		"",
-		"got: share of the time in the last 5 s. ask: its weight among jobs with work.",
-		"P, E: persistent and ephemeral bytes. ln: lane. iter: device time of one.",
+		"got: share of the time in the last 5 s. due: its weight among jobs with work.",
+		"P, E: persistent and ephemeral memory. ln: lane. iter: device time of an iteration.",
 		"history: share in each interval, the last at the right.",
 	};
 	size_t i;
@@ -201,7 +201,7 @@ static void draw_last_rows(const struct cli_top *top, struct cli_canvas *c)
 	}
 	row = cli_canvas_row(c, CLI_LOOK_HEAD);
 	if (top->mode == CLI_TOP_POLICY)
-		cli_row_add(row, "up, down choose   Enter takes it   Esc leaves it");
+		cli_row_add(row, "up, down choose   Enter sets it   Esc goes back");
 	else if (top->mode == CLI_TOP_HELP)
 		cli_row_add(row, "any key goes back");
 	else

@@ -112,14 +112,14 @@ static void add_numbers(const struct cli_canvas *c, struct cli_row *row,
 	cli_row_add(row, " ");
 	add_percent(c, row,
 		    cli_meter_growth(&job->meter, &grown) ? grown.used_s / grown.now_s : -1);
-	add_percent(c, row, job->asked);
+	add_percent(c, row, job->due);
 	cli_row_cell(c, row,
 		     sal_duration_format(cli_seconds_to_ns(cli_json_number(s, "waited_s")), text,
 					 sizeof(text)),
 		     7, CLI_RIGHT);
 	cli_row_add(row, " ");
-	cli_row_cell(c, row, short_bytes(cli_json_number(s, "persist_bytes"), text, sizeof(text)),
-		     5, CLI_RIGHT);
+	cli_row_cell(c, row, short_bytes(cli_json_number(s, "held_bytes"), text, sizeof(text)), 5,
+		     CLI_RIGHT);
 	cli_row_add(row, " ");
 	cli_row_cell(c, row, short_bytes(cli_json_number(s, "ephem_bytes"), text, sizeof(text)), 5,
 		     CLI_RIGHT);
@@ -167,7 +167,7 @@ void cli_top_draw_jobs(const struct cli_top *top, struct cli_canvas *canvas, siz
 	size_t first = at >= rows ? at - rows + 1 : 0, i;
 
 	cli_row_add(head, "%4s %-*s %-7s %2s %4s %4s %7s %5s %5s %5s %6s history", "id",
-		    (int)name_cells(canvas), "name", "state", "ln", "got", "ask", "waited", "P",
+		    (int)name_cells(canvas), "name", "state", "ln", "got", "due", "waited", "P",
 		    "E", "it/s", "iter");
 	if (top->job_count == 0)
 		cli_row_add(cli_canvas_row(canvas, CLI_LOOK_PLAIN),

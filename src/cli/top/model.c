@@ -88,7 +88,7 @@ static double key_of(const struct cli_top_job *job, enum cli_top_sort sort)
 	case CLI_SORT_WAIT:
 		return cli_json_number(job->session, "waited_s");
 	case CLI_SORT_MEMORY:
-		return cli_json_number(job->session, "persist_bytes");
+		return cli_json_number(job->session, "held_bytes");
 	default:
 		return 0;
 	}
@@ -145,8 +145,8 @@ static void read_job(const struct cli_top *top, struct cli_top_job *job, const j
 
 	job->id = cli_json_count(session, "id");
 	job->session = session;
-	job->asked = has_work(session) && weights > 0 ? cli_json_number(session, "weight") / weights
-						      : -1;
+	job->due = has_work(session) && weights > 0 ? cli_json_number(session, "weight") / weights
+						    : -1;
 	before = cli_top_find(top, job->id);
 	if (before)
 		job->meter = before->meter;

@@ -48,7 +48,7 @@ double cli_meter_share(const struct cli_meter *m, size_t n);
 struct cli_top_job {
 	uint64_t id;
 	const json_t *session; /* borrowed: top->reply */
-	double asked; /* its weight among those with work; < 0: it has none */
+	double due; /* share of its weight among the jobs with work; < 0: it has none */
 	struct cli_meter meter;
 };
 

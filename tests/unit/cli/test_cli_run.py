@@ -26,7 +26,7 @@ LIMIT = 60  # seconds; only against hanging
 PING = {"ok": True, "version": "0.1.0", "pid": 123, "platform": "cpu", "policy": "fifo",
         "uptime_s": 90.5, "log": "/var/log/x"}
 SESSION = {"id": 1, "name": "train.py", "pid": 77, "uid": 0, "state": "running", "lane": 0,
-           "iterations": 10, "used_s": 1.25, "waited_s": 0.5, "queued": 2, "persist_bytes": 3 << 30,
+           "iterations": 10, "used_s": 1.25, "waited_s": 0.5, "queued": 2, "held_bytes": 3 << 30,
            "ephem_bytes": 512 << 20, "programs": 3, "buffers": 40, "age_s": 12.3, "weight": 1.0,
            "priority": 20}
 PS = {"ok": True, "sessions": [SESSION], "policy": "fifo",
@@ -234,7 +234,7 @@ policy fifo; programs: 1 compiled, 2 found in memory, 0 on disk
 def test_ps_says_when_there_is_nothing(home):
     done, _ = ask(home, {**PS, "sessions": []}, "ps")
     assert done.returncode == 0
-    assert done.stdout.startswith("no sessions; `salus run -- CMD` starts a job\npolicy fifo")
+    assert done.stdout.startswith("no jobs; `salus run -- CMD` starts one\npolicy fifo")
 
 
 def test_ps_shows_odd_names_harmlessly_and_in_line(home):
@@ -272,9 +272,9 @@ def test_refusals_are_passed_on(home, code, status):
 
 
 @pytest.mark.parametrize("reply, why", [
-    (b"", "hung up without a word"), (b'{"ok": true', "cut off"), (b"HTTP/1.1 400\r\n", "no JSON"),
-    (b"[1]\n", "whether it is ok"), (b'{"ok": 1}\n', "whether it is ok"), (b"\n", "no JSON"),
-    (b"\xff\xfe\n", "no JSON"), (b"\0" * 100 + b"\n", "no JSON"), (b"[" * 100000 + b"\n", "no JSON")])
+    (b"", "closed the connection without an answer"), (b'{"ok": true', "cut off"), (b"HTTP/1.1 400\r\n", "not JSON"),
+    (b"[1]\n", "whether it is ok"), (b'{"ok": 1}\n', "whether it is ok"), (b"\n", "not JSON"),
+    (b"\xff\xfe\n", "not JSON"), (b"\0" * 100 + b"\n", "not JSON"), (b"[" * 100000 + b"\n", "not JSON")])
 @pytest.mark.parametrize("command", [["ps"], ["run", "--", "true"]])
 def test_nonsense_is_reported(home, reply, why, command):
     done, _ = ask(home, reply, *command)
@@ -396,7 +396,7 @@ def test_the_environment_of_a_plain_job(home):
 
 
 def test_the_environment_of_a_job_with_wishes(home):
-    env = environment_of(home, "--name", "big one", "--memory", "2GiB,512MiB", "--weight", "2.5",
+    env = environment_of(home, "--name", "big one", "--reserve", "2GiB,512MiB", "--weight", "2.5",
                          "--priority", "3", "--time=20min", "--kind", "inference", "--", "env", "-0",
                          env={"JAX_PLATFORMS": "tpu", "SALUS_WEIGHT": "9",
                               "PJRT_NAMES_AND_LIBRARY_PATHS": "cuda:/old.so,tpu:/t.so"},
@@ -407,6 +407,12 @@ def test_the_environment_of_a_job_with_wishes(home):
     assert (env["SALUS_WEIGHT"], env["SALUS_PRIORITY"], env["SALUS_TIME"]) == ("2.5", "3", "20min")
     assert env["JAX_PLATFORMS"] == "cuda"
     assert env["PJRT_NAMES_AND_LIBRARY_PATHS"] == f"cuda:{home.plugin},tpu:/t.so"
+
+
+def test_the_name_of_the_reservation_before_is_understood(home):
+    env = environment_of(home, "--memory", "2GiB,512MiB", "--", "env", "-0")
+    assert env["SALUS_MEMORY"] == f"{2 << 30}B,{512 << 20}B"
+    assert "--memory" not in home.salus("run", "--help").stdout
 
 
 def test_a_name_given_by_the_environment_stays(home):
@@ -452,7 +458,7 @@ def test_help_is_ours_before_the_command(home, args):
     [], ["--"], ["--name", "x"], ["--", ""], ["--nix", "--", "true"], ["--name"],
     ["--name", "", "--", "true"], ["--name", "a\nb", "--", "true"], ["--name", "x" * 128, "--", "true"],
     *[[option, value, "--", "true"] for option, values in {
-        "--memory": ["", "1GiB", "1GiB,", ",1GiB", "1GiB,1GiB,1GiB", "-1,1", "1gb,1", "a,b", "1 ,1",
+        "--reserve": ["", "1GiB", "1GiB,", ",1GiB", "1GiB,1GiB,1GiB", "-1,1", "1gb,1", "a,b", "1 ,1",
                      "1,1", "1GiB,1",
                      "9" * 99 + ",1", "1," + "9" * 40],
         "--weight": ["", "0", "-1", "nan", "inf", "1e3", "0x10", "1.2.3", ".", " 1", "1 ", "1000001", "2000000"],

@@ -178,19 +178,38 @@ def test_lanes_can_be_changed(stage):
 
 def test_set_changes_what_is_asked_for_and_no_more(stage):
     stage.job("j", busy=False, weight_milli=1500, priority=4)
-    out = stage.salus("set", "j", "weight=0.5", "memory=4GiB", "time=90min", "kind=inference")
-    assert out == "j (id 1): weight 0.5, priority 4, memory 4GiB, time 1.5h, inference\n"
+    out = stage.salus("set", "j", "weight=0.5", "limit=4GiB", "time=90min", "kind=inference")
+    assert out == "j (id 1): weight 0.5, priority 4, limit 4GiB, time 1.5h, inference\n"
     session = stage.session("j")
     assert (session["weight"], session["priority"], session["limit_bytes"]) == (0.5, 4, 4 << 30)
     assert (session["total_s"], session["kind"]) == (5400.0, "inference")
-    out = stage.salus("set", "j", "priority=7", "memory=none", "time=unknown")
-    assert out == "j (id 1): weight 0.5, priority 7, memory none, time unknown, inference\n"
+    out = stage.salus("set", "j", "priority=7", "limit=none", "time=unknown")
+    assert out == "j (id 1): weight 0.5, priority 7, limit none, time unknown, inference\n"
     assert stage.json("set", "j", "weight=3")["weight"] == 3.0
     stage.wait(lambda: "set id=1 name=j by pid=" in stage.daemon.log, "the log")
 
 
+def test_the_name_of_the_limit_before_is_understood(stage):
+    stage.job("j", busy=False)
+    assert "limit 4GiB" in stage.salus("set", "j", "memory=4GiB")
+    assert "memory=" not in stage.salus("set", "--help")
+
+
+def test_one_number_for_the_memory_of_a_job(stage):
+    stage.job("j", busy=False).c.upload(bytes(1000))
+    stage.wait(lambda: stage.session("j")["held_bytes"] > 0, "memory")
+    session = stage.session("j")
+    assert session["persist_bytes"] == 1000 < session["held_bytes"]  # salusd counts in grains
+    ps = dict(zip(*(re.split("  +", line.strip()) for line in stage.salus("ps").splitlines()[:2])))
+    (lanes,) = [line.split() for line in stage.salus("lanes").splitlines() if " j (id 1) " in line]
+    top = stage.salus("top", "--once", "--interval", "100ms")
+    assert ps["persistent"] == lanes[lanes.index("1)") + 1]
+    assert f"] {ps['persistent']} P + " in top
+    assert top.partition("history\n")[2].split()[7] == re.sub("iB$", "", ps["persistent"])
+
+
 @pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5",
-                                  "memory=4Gib", "time=soon", "kind=game", "=1", "weight=1 "])
+                                  "limit=4Gib", "memory=4Gib", "time=soon", "kind=game", "=1", "weight=1 "])
 def test_wishes_that_make_no_sense(stage, wish):
     stage.job("j", busy=False)
     assert "Try `salus set --help`" in stage.salus("set", "j", "priority=9", wish, status=64)
@@ -255,7 +274,7 @@ def test_bad_calls(args, tmp_path):
 
 def test_a_name_that_is_no_text():
     done = subprocess.run([bytes(SALUS), b"why", b"\xff\xfe"], env={}, capture_output=True)
-    assert (done.returncode, done.stderr) == (64, b"salus: what was asked for is not UTF-8\n")
+    assert (done.returncode, done.stderr) == (64, b"salus: an argument is not UTF-8\n")
 
 
 @pytest.mark.parametrize("args", [["why", "a"], ["pause", "a"], ["resume", "a"], ["kill", "a"], ["set", "a", "weight=1"],

@@ -93,7 +93,7 @@ def test_a_frame_is_what_the_counters_say(tmp_path):
     assert lines[2] == "lane 0    512MiB E, busy 100%, 2 jobs, runs resnet"
     assert lines[3] == "lane 1    512MiB E, busy  50%, 1 job, at rest"
     rows = rows_of(out)
-    #          id   name      state      ln   got    ask    waited  P     E       it/s    iter    history
+    #          id   name      state      ln   got    due    waited  P     E       it/s    iter    history
     assert rows["resnet"] == ["1", "resnet", "running", "0", "75%", "75%", "5s", "3G", "512M", "15", "50ms", "▆"]
     assert rows["vgg"] == ["2", "vgg", "ready", "0", "25%", "25%", "1.02min", "3G", "512M", "0.5", "500ms", "▂"]
     assert rows["quiet"][3:] == ["-", "0%", "-", "0ns", "3G", "512M", "0.0", "2s"]

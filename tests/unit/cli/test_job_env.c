@@ -81,7 +81,7 @@ static void only_what_was_asked_is_set(void **state)
 	(void)state;
 	assert_int_equal(setenv("SALUS_WEIGHT", "3", 1), 0);
 	assert_int_equal(unsetenv("SALUS_TIME"), 0);
-	env.memory = "1,2";
+	env.reserve = "1,2";
 	assert_int_equal(cli_job_env_set(&env, NULL), SAL_OK);
 	assert_string_equal(getenv("SALUS_MEMORY"), "1,2");
 	assert_string_equal(getenv("SALUS_WEIGHT"), "3");
