@@ -119,6 +119,16 @@ def test_policy_lists_and_chooses(stage):
     assert stage.json("policy")["policy"] == "srtf"
 
 
+def test_every_policy_serves_jobs(stage):
+    stage.job("one", ms=1)
+    stage.job("two", ms=1)
+    for name in policies():
+        stage.salus("policy", name)
+        before = stage.json("ps")["device"]["iterations"]
+        stage.wait(lambda: stage.json("ps")["device"]["iterations"] > before + 5, f"iterations under {name}")
+        assert stage.json("policy")["policy"] == name  # it was not ejected
+
+
 def test_policy_is_tuned_live(stage):
     assert stage.salus("policy", "srtf", "guess=90s", "page_margin=2").startswith(
         "srtf, at most 1 lane\n  page_margin=2 ")
