@@ -25,9 +25,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/guard.h"
-#include "base/io.h"
-#include "base/tidy.h"
+#include "base/sys/guard.h"
+#include "base/sys/io.h"
+#include "base/sys/tidy.h"
 #include "compile/allowance.h"
 #include "compile/check.h"
 #include "compile/frame.h"

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/guard.h"
+#include "base/sys/guard.h"
 #include "base/log/log.h"
 #include "service/options.h"
 #include "service/server.h"

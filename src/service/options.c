@@ -9,7 +9,7 @@
 #include <ini.h>
 
 #include "base/log/log.h"
-#include "base/machine.h"
+#include "base/sys/machine.h"
 #include "base/nearest.h"
 #include "base/units.h"
 #include "compile/pool/pool.h"

@@ -14,7 +14,7 @@
 
 #include <sodium.h>
 
-#include "base/io.h"
+#include "base/sys/io.h"
 #include "compile/store/image.h"
 #include "compile/store/secret.h"
 

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "base/log/log.h"
-#include "base/tidy.h"
+#include "base/sys/tidy.h"
 #include "core/lane.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* io: all bytes are moved, however the system splits them. */
-#include "base/io.h"
+#include "base/sys/io.h"
 
 #include <fcntl.h>
 #include <pthread.h>

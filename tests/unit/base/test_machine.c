@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* machine: limits of cgroups, read from made-up files. */
-#include "base/machine.h"
+#include "base/sys/machine.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* guard - keeps clients' data in the memory of this process. */
-#ifndef SAL_BASE_GUARD_H
-#define SAL_BASE_GUARD_H
+#ifndef SAL_BASE_SYS_GUARD_H
+#define SAL_BASE_SYS_GUARD_H
 
 /*
  * Disables core dumps of this process, and debuggers of the same user: only root can read its

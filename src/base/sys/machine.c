@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/machine.h"
+#include "base/sys/machine.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  *
  * Threads: any. There is no state.
  */
-#ifndef SAL_BASE_MACHINE_H
-#define SAL_BASE_MACHINE_H
+#ifndef SAL_BASE_SYS_MACHINE_H
+#define SAL_BASE_SYS_MACHINE_H
 
 #include <stdint.h>
 

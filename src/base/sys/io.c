@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/io.h"
+#include "base/sys/io.h"
 
 #include <errno.h>
 #include <sys/uio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* io - reads or writes all bytes of a blocking descriptor, also when signals interrupt a call. */
-#ifndef SAL_BASE_IO_H
-#define SAL_BASE_IO_H
+#ifndef SAL_BASE_SYS_IO_H
+#define SAL_BASE_SYS_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/tidy.h"
+#include "base/sys/tidy.h"
 
 #include <malloc.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/guard.h"
+#include "base/sys/guard.h"
 
 #include <stdlib.h>
 #include <string.h>
