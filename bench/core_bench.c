@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/engine.h"
+#include "base/sys/clock.h"
 #include "sim/report.h"
 #include "sim/sim.h"
 
@@ -34,14 +34,6 @@ struct bench {
 	size_t copies;
 	uint64_t now_ns;
 };
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void on_record(void *ctx, const struct sal_record *r, struct sal_session *s,
 		      struct sal_iteration *it)
@@ -140,11 +132,11 @@ static int measure(const struct sal_policy *policy, size_t count, bool pressure,
 
 		b.now_ns += ITER_NS;
 		b.granted = NULL;
-		t0 = clock_ns();
+		t0 = sal_now_ns();
 		sal_engine_done(b.engine, b.now_ns, w->session, ITER_NS);
-		t1 = clock_ns();
+		t1 = sal_now_ns();
 		submit(&b, w);
-		t2 = clock_ns();
+		t2 = sal_now_ns();
 		done_ns[i] = (uint32_t)(t1 - t0);
 		total += t2 - t0;
 		finish_copies(&b);
@@ -220,7 +212,7 @@ static int print_churn(void)
 	(void)printf("\nns per session to open and close, fair, under pressure\n");
 	for (i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
 		struct bench b;
-		uint64_t t0 = clock_ns();
+		uint64_t t0 = sal_now_ns();
 		size_t n = counts[i];
 
 		if (bench_init(&b, &sal_policy_fair, n, true) < 0)
@@ -235,7 +227,7 @@ static int print_churn(void)
 			sal_engine_close(b.engine, b.now_ns, w->session);
 			finish_copies(&b);
 		}
-		(void)printf("%8zu %8.0f\n", n, (double)(clock_ns() - t0) / (double)n);
+		(void)printf("%8zu %8.0f\n", n, (double)(sal_now_ns() - t0) / (double)n);
 		bench_fini(&b);
 	}
 	return 0;
@@ -265,12 +257,12 @@ static int print_simulator(void)
 	(void)printf("\nsimulator, 300 jobs of 5000 iterations: iterations per second\n");
 	for (p = sal_policies; *p; p++) {
 		struct sim_result result;
-		uint64_t t0 = clock_ns();
+		uint64_t t0 = sal_now_ns();
 
 		if (sim_run(&workload, *p, &options, &result, NULL) < 0)
 			return -1;
 		(void)printf("%-10s %8.2f million\n", (*p)->name,
-			     (double)result.iterations * 1e3 / (double)(clock_ns() - t0));
+			     (double)result.iterations * 1e3 / (double)(sal_now_ns() - t0));
 		sim_result_fini(&result);
 	}
 	return 0;

@@ -18,10 +18,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device/compiler.h"
+#include "base/sys/clock.h"
 #include "link/ring.h"
 #include "link/socket.h"
 
@@ -36,14 +36,6 @@ static const char program[] =
 	"{ %0 = stablehlo.add %a, %a : tensor<8xf32> return %0 : tensor<8xf32> } }";
 
 static uint32_t samples[ROUNDS];
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -144,12 +136,12 @@ static int measure_records(void)
 		return -1;
 	for (k = 0; k < 2; k++) {
 		for (i = 0; i < ROUNDS; i++) {
-			uint64_t t0 = now_ns(), t1, t2;
+			uint64_t t0 = sal_now_ns(), t1, t2;
 
 			put(&a);
-			t1 = now_ns();
+			t1 = sal_now_ns();
 			get(&b);
-			t2 = now_ns();
+			t2 = sal_now_ns();
 			samples[i] = (uint32_t)(k ? t2 - t1 : t1 - t0);
 		}
 		print_median(k ? "read" : "write", ROUNDS, 1);
@@ -173,7 +165,7 @@ static int measure_hop(const char *name, bool sleeps)
 	if (pid < 0)
 		return -1;
 	for (i = 0; i < WARM + rounds; i++) {
-		uint64_t t0 = now_ns();
+		uint64_t t0 = sal_now_ns();
 
 		if (pid == 0) {
 			get(&there);
@@ -183,7 +175,7 @@ static int measure_hop(const char *name, bool sleeps)
 		put(&here);
 		get(&here);
 		if (i >= WARM)
-			samples[i - WARM] = (uint32_t)(now_ns() - t0);
+			samples[i - WARM] = (uint32_t)(sal_now_ns() - t0);
 	}
 	if (pid == 0)
 		_exit(0);
@@ -230,10 +222,10 @@ static int measure_threads(void)
 	if (pthread_create(&thread, NULL, run_relay, &r) != 0)
 		return -1;
 	for (i = 0; i < rounds; i++) {
-		uint64_t t0 = now_ns();
+		uint64_t t0 = sal_now_ns();
 
 		pass_on(&r, 0);
-		samples[i] = (uint32_t)(now_ns() - t0);
+		samples[i] = (uint32_t)(sal_now_ns() - t0);
 	}
 	(void)pthread_mutex_lock(&r.lock);
 	r.ends = true;
@@ -266,7 +258,7 @@ static void on_done(void *ctx, int code, const char *message)
 
 	(void)code;
 	(void)message;
-	o->at_ns = now_ns();
+	o->at_ns = sal_now_ns();
 	atomic_store_explicit(&o->done, true, memory_order_release);
 	(void)atomic_fetch_sub(&o->uses, 1);
 }
@@ -341,7 +333,7 @@ static int fetch(struct plugin *p, struct sal_buffer *b, uint64_t *out_ns, struc
 {
 	struct outcome o = { .done = false, .uses = 1 };
 	float data[8];
-	uint64_t t0 = now_ns();
+	uint64_t t0 = sal_now_ns();
 	int rc = p->ops->download(b, data, sizeof(data), on_done, &o, err);
 
 	if (rc < 0)
@@ -365,12 +357,12 @@ static int run_once(struct plugin *p, struct times *out, struct sal_err *err)
 		.done = on_end,
 		.done_ctx = &o,
 	};
-	uint64_t t0 = now_ns();
+	uint64_t t0 = sal_now_ns();
 	int rc = p->ops->execute(p->loaded, &x, err);
 
 	if (rc < 0)
 		return rc;
-	out->call_ns = now_ns() - t0;
+	out->call_ns = sal_now_ns() - t0;
 	rc = p->ops->when_ready(output, on_done, &o, err);
 	if (rc < 0)
 		return rc;

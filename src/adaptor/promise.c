@@ -12,6 +12,7 @@
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/rings.h"
 #include "adaptor/error.h"
+#include "base/sys/clock.h"
 
 struct callback {
 	PJRT_Event_OnReadyCallback call;
@@ -133,7 +134,7 @@ void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 	(void)pthread_cond_broadcast(&p->changed);
 	(void)pthread_mutex_unlock(&p->lock);
 	if (from_ns && p->conn)
-		adp_conn_learn_wait(p->conn, adp_now_ns() - from_ns);
+		adp_conn_learn_wait(p->conn, sal_now_ns() - from_ns);
 	while (c) {
 		struct callback *next = c->next;
 
@@ -154,7 +155,7 @@ void adp_promise_poll(struct adp_promise *p)
 
 	if (!p->conn || adp_promise_is_fulfilled(p))
 		return;
-	from_ns = adp_now_ns();
+	from_ns = sal_now_ns();
 	adp_conn_poll_for(p->conn, &p->fulfilled);
 	if (!adp_promise_is_fulfilled(p))
 		atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);

@@ -8,12 +8,11 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/sys/clock.h"
+
 static inline int64_t cli_deadline_in(int64_t wait_ms)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + wait_ms;
+	return sal_now_ms() + wait_ms;
 }
 
 /* Never negative; 0 is too late. */

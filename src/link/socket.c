@@ -11,8 +11,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/sys/clock.h"
 
 /* Nobody can change the size of the memory any more. */
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -118,24 +119,16 @@ static void take_fds(struct msghdr *message, struct fd_room *room)
 	}
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* False when the time is up. */
 static bool wait_readable(int fd, int64_t until_ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int64_t left = until_ms - now_ms();
+	int64_t left = until_ms - sal_now_ms();
 	int n;
 
 	do
 		n = poll(&p, 1, left > 0 ? (int)left : 0);
-	while (n < 0 && errno == EINTR && (left = until_ms - now_ms()) > 0);
+	while (n < 0 && errno == EINTR && (left = until_ms - sal_now_ms()) > 0);
 	return n > 0;
 }
 
@@ -173,7 +166,7 @@ int sal_socket_receive(int fd, void *bytes, size_t size, int *fds, size_t fd_cou
 		       struct sal_err *err)
 {
 	struct fd_room room = { .fds = fds, .count = fd_count };
-	int64_t until_ms = now_ms() + timeout_ms;
+	int64_t until_ms = sal_now_ms() + timeout_ms;
 	char *at = bytes;
 	size_t i;
 

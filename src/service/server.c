@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "base/sys/clock.h"
 #include "compile/pool/pool.h"
 #include "core/engine.h"
 #include "service/client/connections.h"
@@ -43,10 +43,7 @@
 
 uint64_t svc_now_ns(void)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return sal_now_ns();
 }
 
 static void on_signal(uv_signal_t *signal, int number)

@@ -9,16 +9,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys/clock.h"
 #include "core/engine.h"
 
 /* A snapshot lives so long after somebody got it: enough time to copy it. */
 #define SNAPSHOT_NS UINT64_C(10000000000)
 
-static int64_t read_clock(clockid_t clock)
+static int64_t realtime_ns(void)
 {
 	struct timespec t;
 
-	(void)clock_gettime(clock, &t);
+	(void)clock_gettime(CLOCK_REALTIME, &t);
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
@@ -26,7 +27,7 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 		   struct sal_err *err)
 {
 	const struct sal_policy *policy = cfg->policy ? cfg->policy : &sal_policy_fifo;
-	int64_t now_ns = read_clock(CLOCK_MONOTONIC);
+	int64_t now_ns = (int64_t)sal_now_ns();
 	void *memory;
 
 	*t = (struct svc_trace){
@@ -36,7 +37,7 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 			.entry_bytes = sizeof(struct sal_trace_entry),
 			.capacity_bytes = cfg->capacity_bytes,
 			.start_ns = (uint64_t)now_ns,
-			.realtime_ns = read_clock(CLOCK_REALTIME) - now_ns,
+			.realtime_ns = realtime_ns() - now_ns,
 			.tuning = cfg->tuning,
 		},
 	};

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sys/clock.h"
+
 const PJRT_Api *api;
 
 /* --- the process ------------------------------------------------------------------------------------ */
@@ -50,10 +52,7 @@ double host_patience(void)
 
 uint64_t host_now_ns(void)
 {
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return sal_now_ns();
 }
 
 static void on_alarm(int number)

@@ -14,6 +14,7 @@
 
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/conn_state.h"
+#include "base/sys/clock.h"
 #include "link/socket.h"
 
 /* Polling pays if answers come within the maximum. */
@@ -22,14 +23,6 @@
 
 /* While answers are owed, the reader naps; so the daemon need not ring for each of them. */
 #define NAP_NS 50000
-
-uint64_t adp_now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void nap(void)
 {
@@ -221,7 +214,7 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 		return;
 	(void)atomic_fetch_add(&conn->pollers, 1);
 	sal_ring_awake(&conn->complete);
-	start = adp_now_ns();
+	start = sal_now_ns();
 	do {
 		bool any = false;
 
@@ -231,7 +224,7 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 		}
 		if (!any)
 			(void)sched_yield();
-		now = adp_now_ns();
+		now = sal_now_ns();
 	} while (!atomic_load_explicit(fulfilled, memory_order_acquire) && now - start < budget &&
 		 !adp_conn_is_dead(conn));
 	if (atomic_load_explicit(fulfilled, memory_order_acquire))

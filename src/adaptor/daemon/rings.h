@@ -48,7 +48,6 @@ void adp_send(struct adp_conn *conn, bool urgent);
 void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled);
 /* Somebody waited so long for an answer, polling or asleep. */
 void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns);
-uint64_t adp_now_ns(void);
 
 /* For conn.c: the reader thread. It ends, and the connection is dead, when the socket hangs up. */
 int adp_reader_start(struct adp_conn *conn, struct sal_err *err);

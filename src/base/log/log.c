@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log/line.h"
 #include "base/log/writer.h"
+#include "base/sys/clock.h"
 
 #define AREAS_MAX 16
 #define CRASH_WAIT_MS 200
@@ -73,14 +73,6 @@ static void put_left_out(enum sal_log_level level, const char *area, uint64_t li
 	(void)sal_log_queue_put(&sink.writer->queue, line, n, SAL_LOG_QUEUE_BYTES);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /*
  * True if one more line of this level and area may be written now. Before that line, writes how
  * many lines were left out.
@@ -95,7 +87,8 @@ static bool is_allowed(enum sal_log_level level, const char *area)
 		return true; /* the user asked for debug lines */
 	(void)pthread_mutex_lock(&sink.lock);
 	a = find_area(area, level);
-	ok = sal_log_budget_take(&a->budget, now_ns(), SAL_LOG_BURST_LINES, SAL_LOG_LINES_PER_S);
+	ok = sal_log_budget_take(&a->budget, sal_now_ns(), SAL_LOG_BURST_LINES,
+				 SAL_LOG_LINES_PER_S);
 	if (ok) {
 		left_out = a->budget.left_out;
 		a->budget.left_out = 0;
@@ -179,7 +172,7 @@ void sal_log_limited(struct sal_log_budget *b, enum sal_log_level level, const c
 	if (!is_wanted(level))
 		return;
 	(void)pthread_mutex_lock(&sink.lock);
-	ok = sal_log_budget_take(b, now_ns(), SAL_LOG_LIMITED_BURST_LINES,
+	ok = sal_log_budget_take(b, sal_now_ns(), SAL_LOG_LIMITED_BURST_LINES,
 				 SAL_LOG_LIMITED_LINES_PER_S);
 	left_out = b->left_out;
 	if (ok)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/log/line.h"
+#include "base/sys/clock.h"
 
 /* Limits of printed lines: in a burst, a second, and the share of the queue that they may fill. */
 #define PRINTED_BURST_LINES 1000u
@@ -36,14 +37,6 @@
 #define OTHERS_PRINT_LAST 0
 #endif
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* --- what is printed ---------------------------------------------------------------------------------------- */
 
 static void put_left_out(struct sal_log_writer *w)
@@ -63,7 +56,7 @@ static void end_printed_line(struct sal_log_writer *w)
 	size_t n = w->partial_size;
 
 	w->partial_size = 0;
-	if (!sal_log_budget_take(&w->print_budget, now_ns(), PRINTED_BURST_LINES,
+	if (!sal_log_budget_take(&w->print_budget, sal_now_ns(), PRINTED_BURST_LINES,
 				 PRINTED_LINES_PER_S)) {
 		atomic_store(&w->owes, true);
 		return;
@@ -322,7 +315,7 @@ static bool wait_until(_Atomic bool *flag, bool value, uint64_t until_ns)
 	const struct timespec step = { .tv_nsec = 200000 };
 
 	while (atomic_load(flag) != value) {
-		if (now_ns() > until_ns)
+		if (sal_now_ns() > until_ns)
 			return false;
 		(void)nanosleep(&step, NULL);
 	}
@@ -333,12 +326,12 @@ bool sal_log_writer_flush(struct sal_log_writer *w, unsigned wait_ms)
 {
 	atomic_store(&w->flush, true);
 	sal_log_queue_ring(&w->queue);
-	return wait_until(&w->flush, false, now_ns() + wait_ms * UINT64_C(1000000));
+	return wait_until(&w->flush, false, sal_now_ns() + wait_ms * UINT64_C(1000000));
 }
 
 void sal_log_writer_destroy(struct sal_log_writer *w, unsigned wait_ms)
 {
-	uint64_t until_ns = now_ns() + wait_ms * UINT64_C(1000000);
+	uint64_t until_ns = sal_now_ns() + wait_ms * UINT64_C(1000000);
 
 	(void)sal_log_writer_flush(w, wait_ms);
 	atomic_store(&w->stop, true);

@@ -75,14 +75,6 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 	(void)atomic_fetch_add(&conn->polls, 1);
 }
 
-uint64_t adp_now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 void adp_buffer_uncount(PJRT_Buffer *buffer)
 {
 	atomic_store(&buffer->counted, false);
