@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "cli/deadline.h"
 
 /* A thousand sessions take a third of a megabyte. */
@@ -124,8 +125,7 @@ static void take_fd(struct msghdr *message, struct line *line)
 
 	if (!head || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
 		return;
-	if (line->fd >= 0)
-		(void)close(line->fd);
+	sal_close(&line->fd);
 	memcpy(&line->fd, CMSG_DATA(head), sizeof(line->fd));
 }
 
@@ -202,13 +202,6 @@ static int receive_reply(int fd, int64_t deadline_ms, json_t **out_reply, int *o
 	return rc < 0 ? rc : SAL_OK;
 }
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
-
 int cli_admin_ask_fd(const char *path, const json_t *request, int wait_ms, json_t **out_reply,
 		     int *out_fd, struct sal_err *err)
 {
@@ -226,7 +219,7 @@ int cli_admin_ask_fd(const char *path, const json_t *request, int wait_ms, json_
 		rc = receive_reply(fd, deadline_ms, out_reply, out_fd, &why);
 	(void)close(fd);
 	if (rc < 0)
-		close_fd(out_fd);
+		sal_close(out_fd);
 	return rc < 0 ? sal_err_set(err, why.code, "salusd at %s: %s", path, why.text) : rc;
 }
 
@@ -235,6 +228,6 @@ int cli_admin_ask(const char *path, const json_t *request, int wait_ms, json_t *
 {
 	int fd, rc = cli_admin_ask_fd(path, request, wait_ms, out_reply, &fd, err);
 
-	close_fd(&fd);
+	sal_close(&fd);
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "cli/admin.h"
 #include "cli/cli.h"
 #include "cli/screen.h"
@@ -123,9 +124,7 @@ static int try_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd, str
 
 static void drop_fd(int *fd)
 {
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
+	sal_close(fd);
 }
 
 int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
+#include "base/sys/fd.h"
 #include "cli/cli.h"
 
 static const struct cli_command *const commands[] = {
@@ -63,8 +64,7 @@ static void hold_places(void)
 	do
 		fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		(void)close(fd);
+	sal_close(&fd);
 }
 
 int main(int argc, char **argv)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/sys/clock.h"
+#include "base/sys/fd.h"
 
 /* Nobody can change the size of the memory any more. */
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
@@ -137,9 +138,7 @@ static void close_all(int *fds, size_t count)
 	size_t i;
 
 	for (i = 0; i < count; i++) {
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
-		fds[i] = -1;
+		sal_close(&fds[i]);
 	}
 }
 

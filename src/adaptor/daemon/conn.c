@@ -13,6 +13,7 @@
 #include "adaptor/daemon/greeting.h"
 #include "adaptor/daemon/rings.h"
 #include "adaptor/error.h"
+#include "base/sys/fd.h"
 #include "link/socket.h"
 
 /* All connections, for the fork handler. */
@@ -72,12 +73,6 @@ PJRT_Error *adp_unavailable(struct adp_conn *conn)
 PJRT_Error *adp_no_request(struct adp_conn *conn)
 {
 	return adp_conn_is_dead(conn) ? adp_unavailable(conn) : adp_out_of_memory();
-}
-
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		(void)close(fd);
 }
 
 /* Takes over the rings, the first segment, the doorbells and the facts. */
@@ -203,9 +198,9 @@ void adp_conn_unref(struct adp_conn *conn)
 	LIST_REMOVE(conn, all);
 	(void)pthread_mutex_unlock(&guard.lock);
 	if (!conn->forked) {
-		close_fd(conn->socket);
-		close_fd(conn->daemon_bell);
-		close_fd(conn->bell);
+		sal_close(&conn->socket);
+		sal_close(&conn->daemon_bell);
+		sal_close(&conn->bell);
 	}
 	if (conn->ring_memory)
 		(void)munmap(conn->ring_memory, (size_t)conn->ring_bytes);

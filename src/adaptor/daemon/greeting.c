@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "link/socket.h"
 
 #define TIMEOUT_MS 30000
@@ -78,17 +79,11 @@ int adp_greet(int socket, const struct sal_hello *hello, struct adp_greeting *ou
 	return rc;
 }
 
-static void close_fd(int fd)
-{
-	if (fd >= 0)
-		(void)close(fd);
-}
-
 void adp_greeting_fini(struct adp_greeting *g)
 {
-	close_fd(g->rings);
-	close_fd(g->daemon_bell);
-	close_fd(g->bell);
-	close_fd(g->segment);
+	sal_close(&g->rings);
+	sal_close(&g->daemon_bell);
+	sal_close(&g->bell);
+	sal_close(&g->segment);
 	free(g->facts);
 }

@@ -6,6 +6,7 @@
 
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/conn_state.h"
+#include "base/sys/fd.h"
 #include "link/socket.h"
 
 #define GROW_TIMEOUT_MS 10000
@@ -23,8 +24,7 @@ static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
 	if (rc < 0)
 		return rc;
 	if (got.code != 0 || fd < 0) {
-		if (fd >= 0)
-			(void)close(fd);
+		sal_close(&fd);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 				   "salus: no shared memory for %llu bytes more: a limit of salusd "
 				   "is reached (--limit job-arena, user-arena or daemon-arena; "

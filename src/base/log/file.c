@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
+
 static int open_path(const char *path)
 {
 	/* O_NONBLOCK: opening a FIFO without a reader fails instead of blocking. */
@@ -52,8 +54,7 @@ int sal_log_file_open(struct sal_log_file *f, const char *path, int fd, uint64_t
 
 void sal_log_file_close(struct sal_log_file *f)
 {
-	if (f->fd >= 0)
-		(void)close(f->fd);
+	sal_close(&f->fd);
 	free(f->path);
 	free(f->old_path);
 	*f = (struct sal_log_file){ .fd = -1 };

@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
+
 int sal_log_queue_init(struct sal_log_queue *q, struct sal_err *err)
 {
 	q->put = q->taken = 0;
@@ -22,8 +24,7 @@ void sal_log_queue_fini(struct sal_log_queue *q)
 {
 	if (q->bell < 0)
 		return;
-	(void)close(q->bell);
-	q->bell = -1;
+	sal_close(&q->bell);
 	(void)pthread_mutex_destroy(&q->lock);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/deadline.h"
@@ -94,8 +95,7 @@ static int get_trace(struct rec_trace *out)
 		return rc;
 	json_decref(reply);
 	rc = read_shared(fd, out, &err);
-	if (fd >= 0)
-		(void)close(fd);
+	sal_close(&fd);
 	if (rc < 0)
 		return cli_fail(rc == -SAL_UNAVAILABLE ? CLI_TRY_LATER : CLI_FAILED, &err);
 	return CLI_OK;

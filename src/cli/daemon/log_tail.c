@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
+
 #define LINES 12
 #define BYTES 8192
 
@@ -23,8 +25,7 @@ static size_t read_end(const char *path, off_t from, char *text)
 			from = st.st_size - BYTES;
 		got = pread(fd, text, BYTES, from);
 	}
-	if (fd >= 0)
-		(void)close(fd);
+	sal_close(&fd);
 	return got > 0 ? (size_t)got : 0;
 }
 

@@ -23,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "cli/admin.h"
 #include "cli/ask.h"
 #include "cli/daemon/daemon_env.h"
@@ -204,8 +205,7 @@ static void forget(struct started *s)
 		while (waitpid(s->watcher, NULL, 0) < 0 && errno == EINTR)
 			;
 	}
-	if (s->news >= 0)
-		(void)close(s->news);
+	sal_close(&s->news);
 }
 
 static int report_end(int status, struct sal_err *err)

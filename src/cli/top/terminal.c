@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "cli/screen.h"
 #include "cli/top/top.h"
 
@@ -71,8 +72,7 @@ void cli_terminal_close(struct cli_terminal *t)
 		(void)endwin();
 		delscreen(t->screen);
 	}
-	if (t->signals >= 0)
-		(void)close(t->signals);
+	sal_close(&t->signals);
 	(void)sigprocmask(SIG_SETMASK, &t->before, NULL);
 	free(t);
 }

@@ -14,6 +14,7 @@
 
 #include <sodium.h>
 
+#include "base/sys/fd.h"
 #include "base/sys/io.h"
 #include "compile/store/image.h"
 #include "compile/store/secret.h"
@@ -111,9 +112,7 @@ int sal_disk_open(struct sal_disk *disk, const char *path, uint64_t limit_bytes,
 
 void sal_disk_close(struct sal_disk *disk)
 {
-	if (disk->dir_fd >= 0)
-		(void)close(disk->dir_fd);
-	disk->dir_fd = -1;
+	sal_close(&disk->dir_fd);
 	sodium_memzero(&disk->seal, sizeof(disk->seal));
 }
 
@@ -213,8 +212,7 @@ static void list_entries(const struct sal_disk *disk, struct listing *l)
 	struct stat st;
 
 	if (!dir) {
-		if (fd >= 0)
-			(void)close(fd);
+		sal_close(&fd);
 		return;
 	}
 	/* The stream is this call's own. */

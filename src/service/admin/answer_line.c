@@ -6,14 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
+
 struct svc_answer_line *svc_answer_line_create(const char *text, int take_fd)
 {
 	size_t size = text ? strlen(text) : 0;
 	struct svc_answer_line *a = text ? malloc(sizeof(*a) + size + 2) : NULL;
 
 	if (!a) {
-		if (take_fd >= 0)
-			(void)close(take_fd);
+		sal_close(&take_fd);
 		return NULL;
 	}
 	a->refs = 1;
@@ -33,7 +34,6 @@ void svc_answer_line_unref(struct svc_answer_line *a)
 {
 	if (!a || --a->refs > 0)
 		return;
-	if (a->fd >= 0)
-		(void)close(a->fd);
+	sal_close(&a->fd);
 	free(a);
 }

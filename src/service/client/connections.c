@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/sys/fd.h"
 #include "service/admin/answer_line.h"
 #include "service/client/session.h"
 #include "service/ledger.h"
@@ -274,8 +275,7 @@ static bool find_descriptor(struct svc_server *server)
 	struct svc_client *oldest = TAILQ_FIRST(&all->lists[SVC_SILENT].all);
 
 	if (all->reserve_fd >= 0) {
-		(void)close(all->reserve_fd);
-		all->reserve_fd = -1;
+		sal_close(&all->reserve_fd);
 		return true;
 	}
 	(void)uv_poll_stop(&server->listener);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "base/sys/fd.h"
 #include "link/socket.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -23,8 +24,7 @@ static void close_fds(int *fds, size_t count)
 	size_t i;
 
 	for (i = 0; i < count; i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+		sal_close(&fds[i]);
 }
 
 static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int *fds)

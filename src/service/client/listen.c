@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/sys/fd.h"
 #include "link/paths.h"
 
 #define BACKLOG 128
@@ -115,9 +116,7 @@ void svc_listen_close(struct svc_listen *l)
 
 	if (l->ino && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
 		(void)unlink(l->path);
-	if (l->fd >= 0)
-		(void)close(l->fd);
-	if (l->lock_fd >= 0)
-		(void)close(l->lock_fd);
+	sal_close(&l->fd);
+	sal_close(&l->lock_fd);
 	*l = (struct svc_listen){ .fd = -1, .lock_fd = -1 };
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "base/sys/fd.h"
 #include "core/engine.h"
 #include "link/socket.h"
 #include "service/client/outbox.h"
@@ -22,13 +23,6 @@
 #include "service/run/dispatch.h"
 #include "service/run/worker.h"
 #include "service/server.h"
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		(void)close(*fd);
-	*fd = -1;
-}
 
 struct svc_session *svc_session_ref(struct svc_session *s)
 {
@@ -70,8 +64,8 @@ void svc_session_destroy(struct svc_session *s)
 		(void)munmap(s->segments[i].base, (size_t)s->segments[i].bytes);
 	if (s->ring_memory)
 		(void)munmap(s->ring_memory, s->ring_bytes);
-	close_fd(&s->bell);
-	close_fd(&s->client_bell);
+	sal_close(&s->bell);
+	sal_close(&s->client_bell);
 	svc_outbox_close(&s->outbox);
 	(void)pthread_mutex_destroy(&s->outbox.lock);
 	svc_idmap_fini(&s->buffers);
@@ -269,7 +263,7 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 		return SAL_OK;
 	}
 	for (i = 0; i < 4; i++)
-		close_fd(&fds[i]);
+		sal_close(&fds[i]);
 	svc_session_destroy(s);
 	return rc;
 }

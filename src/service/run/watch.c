@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "base/sys/fd.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 
@@ -138,7 +139,5 @@ void svc_watch_stop(struct svc_server *server)
 		(void)pthread_join(w->thread, NULL);
 		w->started = false;
 	}
-	if (w->timer >= 0)
-		(void)close(w->timer);
-	w->timer = -1;
+	sal_close(&w->timer);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log/log.h"
+#include "base/sys/fd.h"
 #include "core/engine.h"
 #include "core/lane.h"
 #include "link/socket.h"
@@ -316,8 +317,6 @@ void svc_worker_close(struct svc_server *server)
 	free(w->record);
 	w->record = NULL;
 	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
-		if (*fds[i] >= 0)
-			(void)close(*fds[i]);
-		*fds[i] = -1;
+		sal_close(fds[i]);
 	}
 }
