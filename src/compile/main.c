@@ -27,6 +27,7 @@
 
 #include "base/sys/guard.h"
 #include "base/sys/io.h"
+#include "base/sys/thread.h"
 #include "base/sys/tidy.h"
 #include "compile/allowance.h"
 #include "compile/check.h"
@@ -221,11 +222,7 @@ static void *watch(void *ctx)
 
 static bool start_watching(struct worker *w)
 {
-	pthread_t thread;
-
-	if (pthread_create(&thread, NULL, watch, w) != 0)
-		return false;
-	return pthread_detach(thread) == 0;
+	return sal_thread_start(NULL, "salus-watch", watch, w) == 0;
 }
 
 /* Runs before any code of the vendor. */

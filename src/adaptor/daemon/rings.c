@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/conn_state.h"
 #include "base/sys/clock.h"
+#include "base/sys/thread.h"
 #include "link/socket.h"
 
 /* Polling pays if answers come within the maximum. */
@@ -284,13 +284,8 @@ static void *read_completions(void *arg)
 /* The reader blocks all signals: they are the host's. */
 int adp_reader_start(struct adp_conn *conn, struct sal_err *err)
 {
-	sigset_t all, before;
-	int rc;
+	int rc = sal_thread_start(&conn->reader, "salus-reader", read_completions, conn);
 
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&conn->reader, NULL, read_completions, conn);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc != 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
 	conn->has_reader = true;

@@ -12,6 +12,7 @@
 
 #include "base/log/line.h"
 #include "base/sys/clock.h"
+#include "base/sys/thread.h"
 
 /* Limits of printed lines: in a burst, a second, and the share of the queue that they may fill. */
 #define PRINTED_BURST_LINES 1000u
@@ -247,13 +248,8 @@ static int open_pipe(struct sal_log_writer *w, struct sal_err *err)
 
 static int start_thread(struct sal_log_writer *w, struct sal_err *err)
 {
-	sigset_t all, before;
-	int why;
+	int why = sal_thread_start(&w->thread, "salus-log", run, w); /* which takes no signals */
 
-	(void)sigfillset(&all); /* this thread takes no signals, and no SIGPIPE */
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	why = pthread_create(&w->thread, NULL, run, w);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (why)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "the log's thread: %s",
 				   strerror(why));

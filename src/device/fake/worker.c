@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "base/sys/thread.h"
+
 /* Waits for the next work. NULL: the stream is closing and the queue is empty. */
 static struct fake_work *next_work(struct sal_stream *s, bool *out_closing)
 {
@@ -113,7 +115,7 @@ int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, s
 	STAILQ_INIT(&s->queue);
 	pthread_mutex_init(&s->lock, NULL);
 	sal_fake_cond_init(&s->wake);
-	if (pthread_create(&s->thread, NULL, work, s) != 0) {
+	if (sal_thread_start(&s->thread, "fake-stream", work, s) != 0) {
 		stream_free(s);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for a stream");
 	}

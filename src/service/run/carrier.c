@@ -2,12 +2,12 @@
 #include "service/run/carrier.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "base/log/log.h"
+#include "base/sys/thread.h"
 #include "base/sys/tidy.h"
 #include "core/lane.h"
 #include "service/client/session.h"
@@ -178,21 +178,12 @@ static void *live(void *arg);
 static int spawn(struct svc_server *server)
 {
 	struct svc_carriers *c = &server->carriers;
-	sigset_t all, before;
-	pthread_attr_t detached;
-	pthread_t thread;
 	int rc;
 
 	(void)pthread_mutex_lock(&c->lock);
 	c->threads++;
 	(void)pthread_mutex_unlock(&c->lock);
-	(void)pthread_attr_init(&detached);
-	(void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&thread, &detached, live, server);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	(void)pthread_attr_destroy(&detached);
+	rc = sal_thread_start(NULL, "salus-carrier", live, server);
 	if (rc == 0)
 		return SAL_OK;
 	(void)pthread_mutex_lock(&c->lock);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/run/watch.h"
 
-#include <signal.h>
 #include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/log/log.h"
 #include "base/sys/fd.h"
+#include "base/sys/thread.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 
@@ -113,16 +113,12 @@ static void *watch(void *arg)
 int svc_watch_start(struct svc_server *server, struct sal_err *err)
 {
 	struct svc_watch *w = &server->watch;
-	sigset_t all, before;
 	int rc;
 
 	w->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	if (w->timer < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no timer for the worker");
-	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, watch, server);
-	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	rc = sal_thread_start(&w->thread, "salus-watch", watch, server);
 	if (rc != 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread: %s", strerror(rc));
 	w->started = true;
