@@ -93,9 +93,9 @@ static bool is_counted(enum svc_resource what)
 	return svc_limit_unit(what) == SVC_UNIT_COUNT || svc_limit_unit(what) == SVC_UNIT_BYTES;
 }
 
-static bool has_room(uint64_t most, uint64_t used, uint64_t amount)
+static bool has_room(uint64_t max, uint64_t used, uint64_t amount)
 {
-	return amount <= (most ? most : INT64_MAX) && used <= (most ? most : INT64_MAX) - amount;
+	return amount <= (max ? max : INT64_MAX) && used <= (max ? max : INT64_MAX) - amount;
 }
 
 /* The count of that scope for this account. */
@@ -116,7 +116,7 @@ static const char *format(enum svc_resource what, uint64_t value, char buf[SAL_U
 
 struct refusal {
 	enum svc_scope scope;
-	uint64_t used, most;
+	uint64_t used, max;
 };
 
 static int refuse(const struct svc_account *a, const struct refusal *r, enum svc_resource what,
@@ -133,7 +133,7 @@ static int refuse(const struct svc_account *a, const struct refusal *r, enum svc
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 			   "%s %s %s, asked for %s more, and may have %s (salusd --limit %s=%s)",
 			   who, format(what, r->used, used), svc_limit_noun(what),
-			   format(what, amount, more), format(what, r->most, most),
+			   format(what, amount, more), format(what, r->max, most),
 			   svc_limit_name(r->scope, what, name, sizeof(name)),
 			   svc_limit_unit(what) == SVC_UNIT_BYTES ? "SIZE" : "N");
 }
@@ -147,8 +147,8 @@ static bool find_refusal(struct svc_account *a, enum svc_resource what, uint64_t
 	for (scope = 0; scope < SVC_SCOPES; scope++) {
 		out->scope = (enum svc_scope)scope;
 		out->used = *used_in(a, out->scope, what);
-		out->most = a->ledger->limits.most[scope][what];
-		if (!has_room(out->most, out->used, amount))
+		out->max = a->ledger->limits.max[scope][what];
+		if (!has_room(out->max, out->used, amount))
 			return true;
 	}
 	return false;
@@ -240,8 +240,8 @@ uint64_t svc_limit_pace(struct svc_session *s, uint64_t now_ns, uint64_t wanted,
 			uint64_t *out_wait_ns)
 {
 	struct svc_account *a = &s->account;
-	const uint64_t job_per_s = a->ledger->limits.most[SVC_JOB][SVC_RECORDS_PER_S];
-	const uint64_t user_per_s = a->ledger->limits.most[SVC_USER][SVC_RECORDS_PER_S];
+	const uint64_t job_per_s = a->ledger->limits.max[SVC_JOB][SVC_RECORDS_PER_S];
+	const uint64_t user_per_s = a->ledger->limits.max[SVC_USER][SVC_RECORDS_PER_S];
 	uint64_t allowed, job_wait_ns, user_wait_ns;
 
 	(void)pthread_mutex_lock(&a->ledger->lock);

@@ -22,7 +22,7 @@ struct row {
 	 * The defaults; 0: there is no such limit. With is_part: the machine's memory is divided by
 	 * this.
 	 */
-	uint64_t most[SVC_SCOPES];
+	uint64_t max[SVC_SCOPES];
 	bool is_part;
 };
 
@@ -31,51 +31,51 @@ static const struct row rows[SVC_RESOURCES] = {
 		.name = "sessions",
 		.noun = "sessions",
 		.help = "jobs that are connected",
-		.most = { 0, 256, 512 },
+		.max = { 0, 256, 512 },
 	},
 	[SVC_STRANGERS] = {
 		.name = "strangers",
 		.noun = "silent connections",
 		.help = "connections that have said nothing yet",
-		.most = { 0, 48, 64 },
+		.max = { 0, 48, 64 },
 	},
 	[SVC_QUESTIONS] = {
 		.name = "questions",
 		.noun = "unread answers",
 		.help = "questions of `salus ps` and its kind whose answers are not read yet",
-		.most = { 0, 96, 128 },
+		.max = { 0, 96, 128 },
 	},
 	[SVC_BUFFERS] = {
 		.name = "buffers",
 		.noun = "buffers",
 		.help = "arrays on the device, pending ones included",
-		.most = { 100000, 400000, 800000 },
+		.max = { 100000, 400000, 800000 },
 	},
 	[SVC_PROGRAMS] = {
 		.name = "programs",
 		.noun = "programs",
 		.help = "compiled programs",
-		.most = { 4096, 16384, 32768 },
+		.max = { 4096, 16384, 32768 },
 	},
 	[SVC_QUEUED_ITERATIONS] = {
 		.name = "queued-iterations",
 		.noun = "queued iterations",
 		.help = "iterations that have not started",
-		.most = { 4096, 32768, 65536 },
+		.max = { 4096, 32768, 65536 },
 	},
 	[SVC_QUEUED_BYTES] = {
 		.name = "queued-bytes",
 		.noun = "of queued requests",
 		.help = "memory of salusd for what has not started",
 		.unit = SVC_UNIT_BYTES,
-		.most = { MIB(256), GIB(1), GIB(2) },
+		.max = { MIB(256), GIB(1), GIB(2) },
 	},
 	[SVC_ARENA_BYTES] = {
 		.name = "arena",
 		.noun = "of shared memory for transfers",
 		.help = "shared memory for transfers",
 		.unit = SVC_UNIT_BYTES,
-		.most = { 4, 2, 2 },
+		.max = { 4, 2, 2 },
 		.is_part = true,
 	},
 	[SVC_PAGED_BYTES] = {
@@ -83,35 +83,35 @@ static const struct row rows[SVC_RESOURCES] = {
 		.noun = "paged out to the host",
 		.help = "memory of the host for what is paged out",
 		.unit = SVC_UNIT_BYTES,
-		.most = { 2, 2, 2 },
+		.max = { 2, 2, 2 },
 		.is_part = true,
 	},
 	[SVC_COMPILES] = {
 		.name = "compiles",
 		.noun = "programs that wait to be compiled",
 		.help = "programs that wait to be compiled or loaded",
-		.most = { 64, 256, 512 },
+		.max = { 64, 256, 512 },
 	},
 	[SVC_COMPILE_BYTES] = {
 		.name = "compile-bytes",
 		.noun = "of programs that wait to be compiled",
 		.help = "size of the programs that wait to be compiled or loaded",
 		.unit = SVC_UNIT_BYTES,
-		.most = { MIB(512), GIB(1), GIB(2) },
+		.max = { MIB(512), GIB(1), GIB(2) },
 	},
 	[SVC_RECORDS_PER_S] = {
 		.name = "records",
 		.noun = "records a second",
 		.help = "records read a second; over it, a job is read from later",
 		.unit = SVC_UNIT_PER_S,
-		.most = { 500000, 1000000, 0 },
+		.max = { 500000, 1000000, 0 },
 	},
 	[SVC_WEIGHT] = {
 		.name = "weight",
 		.noun = "of weight",
 		.help = "weight that a job may ask for or be given",
 		.unit = SVC_UNIT_MILLI,
-		.most = { 1000000, 0, 0 },
+		.max = { 1000000, 0, 0 },
 	},
 };
 
@@ -138,7 +138,7 @@ enum svc_unit svc_limit_unit(enum svc_resource what)
 
 bool svc_limit_applies(enum svc_scope scope, enum svc_resource what)
 {
-	return rows[what].most[scope] != 0;
+	return rows[what].max[scope] != 0;
 }
 
 const char *svc_limit_name(enum svc_scope scope, enum svc_resource what, char *buf, size_t size)
@@ -153,11 +153,11 @@ void svc_limits_default(struct svc_limits *l, uint64_t machine_bytes)
 
 	for (scope = 0; scope < SVC_SCOPES; scope++) {
 		for (what = 0; what < SVC_RESOURCES; what++) {
-			uint64_t most = rows[what].most[scope];
+			uint64_t max = rows[what].max[scope];
 
-			if (most && rows[what].is_part)
-				most = machine_bytes / most;
-			l->most[scope][what] = most;
+			if (max && rows[what].is_part)
+				max = machine_bytes / max;
+			l->max[scope][what] = max;
 		}
 	}
 }
@@ -231,17 +231,17 @@ int svc_limits_set(struct svc_limits *l, const char *name, const char *value, st
 {
 	enum svc_scope scope;
 	enum svc_resource what;
-	uint64_t most = 0;
+	uint64_t max = 0;
 	int rc = SAL_OK;
 
 	if (!find_limit(name, &scope, &what))
 		return refuse_name(name, err);
 	if (strcmp(value, "none") != 0)
-		rc = rows[what].unit == SVC_UNIT_BYTES ? parse_size(value, &most, err)
-						       : parse_number(value, &most, err);
+		rc = rows[what].unit == SVC_UNIT_BYTES ? parse_size(value, &max, err)
+						       : parse_number(value, &max, err);
 	if (rc < 0)
 		return rc;
-	l->most[scope][what] = rows[what].unit == SVC_UNIT_MILLI ? most * 1000 : most;
+	l->max[scope][what] = rows[what].unit == SVC_UNIT_MILLI ? max * 1000 : max;
 	return SAL_OK;
 }
 
@@ -262,12 +262,12 @@ int svc_limits_set_pair(struct svc_limits *l, const char *pair, struct sal_err *
 
 int svc_limit_check_weight(const struct svc_limits *l, uint64_t weight_milli, struct sal_err *err)
 {
-	uint64_t most = l->most[SVC_JOB][SVC_WEIGHT];
+	uint64_t max = l->max[SVC_JOB][SVC_WEIGHT];
 
-	if (most == 0 || weight_milli <= most)
+	if (max == 0 || weight_milli <= max)
 		return SAL_OK;
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "a weight of %" PRIu64 " is too much: a job may have %" PRIu64
 			   " (salusd --limit job-weight=N)",
-			   weight_milli / 1000, most / 1000);
+			   weight_milli / 1000, max / 1000);
 }

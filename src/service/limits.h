@@ -53,7 +53,7 @@ enum svc_unit {
 
 /* 0: no limit. */
 struct svc_limits {
-	uint64_t most[SVC_SCOPES][SVC_RESOURCES];
+	uint64_t max[SVC_SCOPES][SVC_RESOURCES];
 };
 
 /* The defaults, on a machine with so much memory. */

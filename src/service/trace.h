@@ -5,9 +5,9 @@
  * The ring's memory is mapped at once and used as it fills, so an idle daemon pays nothing. Adding
  * an entry is a copy; the oldest entry gives way.
  *
- * A snapshot is a copy of the ring in shared memory, for `salus trace`. There are few snapshots, and
- * none lives long. The daemon takes the memory back even if somebody has the descriptor, who then
- * finds a head without its magic.
+ * A snapshot is a copy of the ring in shared memory, for `salus trace`. There are few snapshots,
+ * and none lives long. The daemon takes the memory back even if somebody has the descriptor, who
+ * then finds a head without its magic.
  *
  * Threads: under server->lock, except the snapshots, which are the main thread's.
  */

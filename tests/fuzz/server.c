@@ -50,7 +50,7 @@ struct svc_server *fuzz_server(bool is_running)
 		.plugin_path = "fake",
 		.helper_path = getenv("SAL_COMPILE") ? getenv("SAL_COMPILE") : SAL_COMPILE_PATH,
 		.memory_bytes = 64u << 20,
-		.limits.most[SVC_JOB][SVC_ARENA_BYTES] = 256u << 20,
+		.limits.max[SVC_JOB][SVC_ARENA_BYTES] = 256u << 20,
 		.lanes = 1,
 		.policy = &sal_policy_fair,
 	};

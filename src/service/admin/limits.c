@@ -74,7 +74,7 @@ static json_t *describe_limit(struct svc_server *server, enum svc_scope scope,
 	char name[SVC_LIMIT_NAME], option[SVC_LIMIT_NAME + 10], owner[SAL_NAME_BYTES + 40];
 	const uint64_t used[SVC_SCOPES] = { most->used, usage->user, usage->all };
 	const enum svc_unit unit = svc_limit_unit(what);
-	uint64_t limit = server->options.limits.most[scope][what];
+	uint64_t limit = server->options.limits.max[scope][what];
 
 	(void)svc_limit_name(scope, what, name, sizeof(name));
 	(void)snprintf(option, sizeof(option), "--limit %s", name);

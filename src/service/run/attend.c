@@ -22,10 +22,10 @@
 
 bool svc_session_is_ahead(const struct svc_session *s)
 {
-	const uint64_t *most = s->server->ledger.limits.most[SVC_JOB];
+	const uint64_t *max = s->server->ledger.limits.max[SVC_JOB];
 
-	return (most[SVC_QUEUED_ITERATIONS] && s->waiting_count >= most[SVC_QUEUED_ITERATIONS]) ||
-	       (most[SVC_QUEUED_BYTES] && s->queued_bytes >= most[SVC_QUEUED_BYTES] / 2);
+	return (max[SVC_QUEUED_ITERATIONS] && s->waiting_count >= max[SVC_QUEUED_ITERATIONS]) ||
+	       (max[SVC_QUEUED_BYTES] && s->queued_bytes >= max[SVC_QUEUED_BYTES] / 2);
 }
 
 void svc_attend_if_ahead(struct svc_session *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch - the errand that starts an iteration: fetch what is not in the lane, then one vendor call.
+ * launch - the errand that starts an iteration: fetch what is elsewhere, then one vendor call.
  *
  * The end has two halves, in any order: the call returns and its outputs are settled, and the
  * vendor reports that they are computed. A vendor that computes inside the call reports before the

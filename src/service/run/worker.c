@@ -1,20 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/run/worker.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/log/log.h"
 #include "base/sys/fd.h"
 #include "core/engine.h"
-#include "core/lane.h"
 #include "link/socket.h"
 #include "service/client/intake.h"
 #include "service/client/news.h"

@@ -87,7 +87,7 @@ static void every_limit_has_a_row(void **state)
 		assert_int_not_equal(bed_text(json_array_get(limits, i), "help")[0], '\0');
 	}
 	assert_non_null(row(b, "memory"));
-	b->server.options.limits.most[SVC_JOB][SVC_PROGRAMS] = 0;
+	b->server.options.limits.max[SVC_JOB][SVC_PROGRAMS] = 0;
 	assert_true(json_is_null(json_object_get(row(b, "job-programs"), "limit")));
 	bed_close(b);
 }

@@ -66,7 +66,7 @@ static void who_sends_too_fast_rests(void **state)
 	int i;
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_RECORDS_PER_S] = 200;
+	cfg.limits.max[SVC_JOB][SVC_RECORDS_PER_S] = 200;
 	bed_open(&bed, &cfg);
 	client_open(&a, &bed, "a");
 	client_open(&b, &bed, "b");
@@ -110,7 +110,7 @@ static void who_is_ahead_is_read_again(void **state)
 	uint64_t last = 0, i;
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_QUEUED_ITERATIONS] = 4;
+	cfg.limits.max[SVC_JOB][SVC_QUEUED_ITERATIONS] = 4;
 	bed_open(&bed, &cfg);
 	client_open(&a, &bed, "a");
 	client_program(&a, 1, FILL "time 5000000\n");
@@ -133,7 +133,7 @@ static void who_waits_for_outputs_is_read_again(void **state)
 	int i, round;
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_QUEUED_ITERATIONS] = 4;
+	cfg.limits.max[SVC_JOB][SVC_QUEUED_ITERATIONS] = 4;
 	bed_open(&bed, &cfg);
 	client_open(&a, &bed, "a");
 	client_program(&a, 1, FILL);
@@ -165,7 +165,7 @@ static void who_has_too_many_bytes_queued_is_read_again(void **state)
 	uint64_t last = 0, i;
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_QUEUED_BYTES] = 3 * sizeof(struct svc_execution);
+	cfg.limits.max[SVC_JOB][SVC_QUEUED_BYTES] = 3 * sizeof(struct svc_execution);
 	bed_open(&bed, &cfg);
 	client_open(&a, &bed, "a");
 	client_program(&a, 1, FILL "time 5000000\n");

@@ -208,7 +208,7 @@ static void buffers_beyond_the_limit_fail(void **state)
 	struct run_config cfg = { 0 };
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_BUFFERS] = 2;
+	cfg.limits.max[SVC_JOB][SVC_BUFFERS] = 2;
 	open_one(&cfg);
 	client_program(&a, 1, ADD);
 	client_upload(&a, 1, 64, 1);
@@ -241,7 +241,7 @@ static void who_goes_on_beyond_the_limit_is_ended(void **state)
 	uint64_t i;
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_BUFFERS] = 1;
+	cfg.limits.max[SVC_JOB][SVC_BUFFERS] = 1;
 	open_one(&cfg);
 	for (i = 1; i <= 5000; i++)
 		client_upload(&a, i, 8, 1);
@@ -255,7 +255,7 @@ static void a_full_queue_is_refused(enum svc_resource what, uint64_t most)
 	struct run_config cfg = { .plugin = "fake:slow:execute@1:100" };
 	uint64_t first, second;
 
-	cfg.limits.most[SVC_USER][what] = most;
+	cfg.limits.max[SVC_USER][what] = most;
 	open_one(&cfg);
 	client_program(&a, 1, FILL);
 	first = client_execute(&a, 1, 10, 1, NULL, 0);
@@ -286,8 +286,8 @@ static void texts_to_compile_have_limits(void **state)
 	struct run_config cfg = { 0 };
 
 	(void)state;
-	cfg.limits.most[SVC_JOB][SVC_COMPILES] = 1;
-	cfg.limits.most[SVC_JOB][SVC_COMPILE_BYTES] = 150;
+	cfg.limits.max[SVC_JOB][SVC_COMPILES] = 1;
+	cfg.limits.max[SVC_JOB][SVC_COMPILE_BYTES] = 150;
 	open_one(&cfg);
 	m.program.size = 200;
 	m.request = ++a.requests;

@@ -60,10 +60,10 @@ static struct svc_limits some_limits(void)
 {
 	struct svc_limits l = { 0 };
 
-	l.most[SVC_JOB][SVC_BUFFERS] = 10;
-	l.most[SVC_USER][SVC_BUFFERS] = 15;
-	l.most[SVC_DAEMON][SVC_BUFFERS] = 20;
-	l.most[SVC_JOB][SVC_ARENA_BYTES] = 2 * GIB;
+	l.max[SVC_JOB][SVC_BUFFERS] = 10;
+	l.max[SVC_USER][SVC_BUFFERS] = 15;
+	l.max[SVC_DAEMON][SVC_BUFFERS] = 20;
+	l.max[SVC_JOB][SVC_ARENA_BYTES] = 2 * GIB;
 	return l;
 }
 
@@ -291,7 +291,7 @@ static void records_are_paced(void **state)
 	int i;
 
 	(void)state;
-	l.most[SVC_JOB][SVC_RECORDS_PER_S] = 1000;
+	l.max[SVC_JOB][SVC_RECORDS_PER_S] = 1000;
 	b = bed_open(&l);
 	assert_int_equal(pace(b, 0, now, 100, &wait_ns), 100);
 	assert_int_equal(wait_ns, 0);
@@ -318,7 +318,7 @@ static void users_are_paced_too(void **state)
 	struct svc_usage usage;
 
 	(void)state;
-	l.most[SVC_USER][SVC_RECORDS_PER_S] = 4000;
+	l.max[SVC_USER][SVC_RECORDS_PER_S] = 4000;
 	b = bed_open(&l);
 	assert_int_equal(pace(b, 0, SECOND, 900, &wait_ns), 900);
 	assert_int_equal(pace(b, 1, SECOND, 900, &wait_ns), 100);
@@ -371,7 +371,7 @@ static void the_table_is_whole(void **state)
 			assert_int_equal(svc_limits_set(&l, name, seven, NULL),
 					 applies ? SAL_OK : -SAL_NOT_FOUND);
 			if (applies)
-				assert_int_equal(l.most[scope][what],
+				assert_int_equal(l.max[scope][what],
 						 svc_limit_unit((enum svc_resource)what) ==
 								 SVC_UNIT_MILLI
 							 ? 7000
@@ -381,9 +381,9 @@ static void the_table_is_whole(void **state)
 	}
 	assert_true(found >= 2 * SVC_RESOURCES);
 	svc_limits_default(&l, 16 * GIB);
-	assert_int_equal(l.most[SVC_DAEMON][SVC_ARENA_BYTES], 8 * GIB);
-	assert_int_equal(l.most[SVC_JOB][SVC_ARENA_BYTES], 4 * GIB);
-	assert_int_equal(l.most[SVC_JOB][SVC_BUFFERS], 100000);
+	assert_int_equal(l.max[SVC_DAEMON][SVC_ARENA_BYTES], 8 * GIB);
+	assert_int_equal(l.max[SVC_JOB][SVC_ARENA_BYTES], 4 * GIB);
+	assert_int_equal(l.max[SVC_JOB][SVC_BUFFERS], 100000);
 }
 
 static void limits_are_set_by_name(void **state)
@@ -393,11 +393,11 @@ static void limits_are_set_by_name(void **state)
 
 	(void)state;
 	assert_int_equal(svc_limits_set_pair(&l, "job-buffers=200000", &err), SAL_OK);
-	assert_int_equal(l.most[SVC_JOB][SVC_BUFFERS], 200000);
+	assert_int_equal(l.max[SVC_JOB][SVC_BUFFERS], 200000);
 	assert_int_equal(svc_limits_set_pair(&l, "user-arena=512MiB", &err), SAL_OK);
-	assert_int_equal(l.most[SVC_USER][SVC_ARENA_BYTES], 512 * MIB);
+	assert_int_equal(l.max[SVC_USER][SVC_ARENA_BYTES], 512 * MIB);
 	assert_int_equal(svc_limits_set_pair(&l, "job-buffers=none", &err), SAL_OK);
-	assert_int_equal(l.most[SVC_JOB][SVC_BUFFERS], 0);
+	assert_int_equal(l.max[SVC_JOB][SVC_BUFFERS], 0);
 	assert_int_equal(svc_limits_set_pair(&l, "buffers=2", &err), -SAL_NOT_FOUND);
 	assert_int_equal(svc_limits_set_pair(&l, "job-sessions=2", &err), -SAL_NOT_FOUND);
 	assert_int_equal(svc_limits_set_pair(&l, "job-buffers", &err), -SAL_INVALID_ARGUMENT);
@@ -408,7 +408,7 @@ static void limits_are_set_by_name(void **state)
 	assert_int_equal(svc_limits_set_pair(&l, "job-buffers=99999999999999999999", &err),
 			 -SAL_INVALID_ARGUMENT);
 	assert_int_equal(svc_limits_set_pair(&l, "user-arena=0", &err), -SAL_INVALID_ARGUMENT);
-	assert_int_equal(l.most[SVC_USER][SVC_ARENA_BYTES], 512 * MIB); /* as before */
+	assert_int_equal(l.max[SVC_USER][SVC_ARENA_BYTES], 512 * MIB); /* as before */
 }
 
 int main(void)
