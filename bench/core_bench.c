@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/engine.h"
 #include "base/sys/clock.h"
 #include "sim/report.h"
@@ -186,12 +187,12 @@ static int print_curve(void)
 	(void)printf(
 		"\nns per iteration (done + submit) by number of sessions, under pressure\n%-10s",
 		"policy");
-	for (i = 0; i < sizeof(counts) / sizeof(*counts); i++)
+	for (i = 0; i < SAL_COUNT(counts); i++)
 		(void)printf(" %8zu", counts[i]);
 	(void)printf("\n");
 	for (p = sal_policies; *p; p++) {
 		(void)printf("%-10s", (*p)->name);
-		for (i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		for (i = 0; i < SAL_COUNT(counts); i++) {
 			struct cost cost;
 
 			if (measure(*p, counts[i], true, &cost) < 0)
@@ -210,7 +211,7 @@ static int print_churn(void)
 	size_t i, k;
 
 	(void)printf("\nns per session to open and close, fair, under pressure\n");
-	for (i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+	for (i = 0; i < SAL_COUNT(counts); i++) {
 		struct bench b;
 		uint64_t t0 = sal_now_ns();
 		size_t n = counts[i];

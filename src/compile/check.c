@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "compile/hlo.h"
 #include "compile/order.h"
 
@@ -91,7 +92,7 @@ static bool is_library_call(struct sal_text target)
 	static const char *const starts[] = { "__cublas$", "__cudnn$", "__cusolver$", "__cub$",
 					      "__gpu$" };
 
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(starts); i++)
 		if (target.size > strlen(starts[i]) &&
 		    memcmp(target.at, starts[i], strlen(starts[i])) == 0)
 			return true;
@@ -139,7 +140,7 @@ static int check_instruction(const struct place *at, const struct sal_hlo_instru
 		return check_call(at, in);
 	if (sal_text_is(in->opcode, "sort"))
 		return check_sort(at, in);
-	for (size_t i = 0; i < sizeof(feeds) / sizeof(feeds[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(feeds); i++)
 		if (sal_text_is(in->opcode, feeds[i]))
 			return sal_err_set(
 				at->err, SAL_UNIMPLEMENTED,
@@ -159,7 +160,7 @@ static int check_sent(const struct place *at, const struct sal_hlo_instruction *
 					   "async-update", "async-done", "copy-start",
 					   "copy-done" };
 
-	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(own); i++)
 		if (sal_text_is(in->opcode, own[i]))
 			return sal_err_set(at->err, SAL_INVALID_ARGUMENT,
 					   "%s %.*s is refused: send the program before it is "

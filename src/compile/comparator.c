@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* Depth of nested fusions. */
 #define DEPTH_MAX 8
 #define VISITED_MAX (1u << 20)
@@ -84,7 +86,7 @@ static enum sal_op op_of(struct sal_text opcode, enum sal_type_class class)
 		{ "shift-right-logical", SAL_OP_PURE, true },
 	};
 
-	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+	for (size_t i = 0; i < SAL_COUNT(ops); i++) {
 		if (!sal_text_is(opcode, ops[i].name))
 			continue;
 		if (ops[i].integers_only && class != SAL_CLASS_SIGNED &&

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/array.h"
+
 #define USUAL_TEXT(kind, number, name, text)                  \
 	{                                                     \
 		(number), SAL_FLAG_##kind, (name), (text), 0, \
@@ -428,8 +430,6 @@ static const char *const extras[] = {
 	"xla_cpu_disable_tiled_emitter",
 };
 
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
 static int text_is(struct sal_text text, const char *name)
 {
 	return text.size == strlen(name) && memcmp(text.at, name, text.size) == 0;
@@ -438,7 +438,7 @@ static int text_is(struct sal_text text, const char *name)
 const struct sal_flag *sal_flag_by_number(uint32_t number)
 {
 	size_t low = 0;
-	size_t high = COUNT(flags);
+	size_t high = SAL_COUNT(flags);
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -448,12 +448,12 @@ const struct sal_flag *sal_flag_by_number(uint32_t number)
 		else
 			high = middle;
 	}
-	return low < COUNT(flags) && flags[low].number == number ? &flags[low] : NULL;
+	return low < SAL_COUNT(flags) && flags[low].number == number ? &flags[low] : NULL;
 }
 
 const struct sal_flag *sal_flag_by_name(struct sal_text name)
 {
-	for (size_t i = 0; i < COUNT(flags); i++)
+	for (size_t i = 0; i < SAL_COUNT(flags); i++)
 		if (text_is(name, flags[i].name))
 			return &flags[i];
 	return NULL;
@@ -461,7 +461,7 @@ const struct sal_flag *sal_flag_by_name(struct sal_text name)
 
 int sal_flag_is_extra(struct sal_text key)
 {
-	for (size_t i = 0; i < COUNT(extras); i++)
+	for (size_t i = 0; i < SAL_COUNT(extras); i++)
 		if (text_is(key, extras[i]))
 			return 1;
 	return 0;

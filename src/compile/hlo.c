@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "compile/proto.h"
 
 /* Field numbers of xla/service/hlo.proto and xla/xla_data.proto. */
@@ -122,7 +123,7 @@ static int read_computation(struct sal_text body, struct sal_hlo_computation *ou
 
 	*out = (struct sal_hlo_computation){ .body = body };
 	while ((rc = sal_proto_next(&rest, &f)) > 0)
-		if (fill(slots, sizeof(slots) / sizeof(slots[0]), &f, &seen) < 0)
+		if (fill(slots, SAL_COUNT(slots), &f, &seen) < 0)
 			return -SAL_DATA_LOSS;
 	out->id = (int64_t)id;
 	out->root = (int64_t)root;
@@ -245,7 +246,7 @@ static int read_instruction(struct sal_text rest, struct sal_hlo_instruction *ou
 		else if (f.number == INSTRUCTION_CALLED)
 			rc = list_fill(&called, &f);
 		else
-			rc = fill(slots, sizeof(slots) / sizeof(slots[0]), &f, &seen);
+			rc = fill(slots, SAL_COUNT(slots), &f, &seen);
 		if (rc < 0)
 			return rc;
 	}

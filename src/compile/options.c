@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "compile/flags.h"
 #include "compile/proto.h"
 
@@ -209,7 +210,7 @@ static int judge_override_key(struct sal_text key, struct sal_err *err)
 		return KEEP;
 	if (text_is(key, "xla_backend_extra_options"))
 		return refuse_file(err, key);
-	for (size_t i = 0; i < sizeof(suspicious_ends) / sizeof(suspicious_ends[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(suspicious_ends); i++)
 		if (text_ends(key, suspicious_ends[i]))
 			return refuse_file(err, key);
 	return refuse_unknown(err, key);
@@ -273,8 +274,7 @@ static int judge_build(const struct sal_proto_field *f, const struct judge **out
 	static const struct judge debug = { judge_debug };
 
 	if (f->number != BUILD_DEBUG || f->type != SAL_PROTO_BYTES)
-		return judge_known(known_build, sizeof(known_build) / sizeof(known_build[0]), f,
-				   err);
+		return judge_known(known_build, SAL_COUNT(known_build), f, err);
 	*out_judge = &debug;
 	return ENTER;
 }
@@ -287,8 +287,7 @@ static int judge_options(const struct sal_proto_field *f, const struct judge **o
 	if (f->number == OPTIONS_OVERRIDES && f->type == SAL_PROTO_BYTES)
 		return judge_keys(f->bytes, judge_override_key, err);
 	if (f->number != OPTIONS_BUILD || f->type != SAL_PROTO_BYTES)
-		return judge_known(known_options, sizeof(known_options) / sizeof(known_options[0]),
-				   f, err);
+		return judge_known(known_options, SAL_COUNT(known_options), f, err);
 	*out_judge = &build;
 	return ENTER;
 }

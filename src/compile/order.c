@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "compile/comparator.h"
 
 /* Limit of instructions evaluated in one proof: some seconds. */
@@ -67,7 +68,7 @@ static bool answers_of(struct sal_text direction, enum truth out_answers[3])
 		{ "GE", { NO, YES, YES } }, { "GT", { NO, NO, YES } },	{ "NE", { YES, NO, YES } },
 	};
 
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+	for (size_t i = 0; i < SAL_COUNT(all); i++) {
 		if (!sal_text_is(direction, all[i].name))
 			continue;
 		memcpy(out_answers, all[i].answers, sizeof(all[i].answers));

@@ -8,6 +8,7 @@
 
 #include <ini.h>
 
+#include "base/array.h"
 #include "base/log/log.h"
 #include "base/sys/machine.h"
 #include "base/nearest.h"
@@ -183,7 +184,7 @@ static const struct setting settings[] = {
 	  CUSTOM, 0, set_log_size },
 };
 
-#define SETTINGS (sizeof(settings) / sizeof(settings[0]))
+#define SETTINGS SAL_COUNT(settings)
 
 _Static_assert(SETTINGS <= SVC_SETTINGS_MAX, "room for the text of each setting");
 

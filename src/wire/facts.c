@@ -10,6 +10,7 @@
 #include <stdalign.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "wire/pack.h"
 
 /* The first bytes. The last of them is the version of the format. */
@@ -222,7 +223,7 @@ static void pack_program(struct sal_pack *p, const struct sal_program_facts *f)
 	sal_pack_u32(p, (uint32_t)f->donated_count);
 	for (size_t i = 0; i < f->donated_count; i++)
 		sal_pack_u32(p, f->donated[i]);
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(sizes); i++)
 		sal_pack_i64(p, sizes[i]);
 	pack_values(p, f->costs);
 	sal_pack_text(p, f->device_assignment);
@@ -286,7 +287,7 @@ static void unpack_program(struct sal_unpack *u, struct shelf *shelf, struct sal
 	f->outputs = unpack_outputs(u, f->output_count, shelf);
 	f->donated_count = sal_unpack_count(u, sizeof(uint32_t));
 	f->donated = unpack_donated(u, f->donated_count, shelf);
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; i < SAL_COUNT(sizes); i++)
 		*sizes[i] = sal_unpack_i64(u);
 	f->costs = unpack_values(u, shelf);
 	f->device_assignment = sal_unpack_text(u);

@@ -13,6 +13,7 @@
 #include "adaptor/event.h"
 #include "adaptor/program/program.h"
 #include "adaptor/promise.h"
+#include "base/array.h"
 #include "wire/messages.h"
 
 static void on_executed(void *ctx, const struct adp_answer *answer)
@@ -75,7 +76,7 @@ static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execut
 
 	d->count = 0;
 	d->args = d->few;
-	if (facts->donated_count > sizeof(d->few) / sizeof(d->few[0]))
+	if (facts->donated_count > SAL_COUNT(d->few))
 		d->args = calloc(facts->donated_count, sizeof(*d->args));
 	if (!d->args)
 		return false;

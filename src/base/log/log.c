@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log/line.h"
 #include "base/log/writer.h"
 #include "base/sys/clock.h"
@@ -219,7 +220,7 @@ static void watch_crashes(void)
 	struct sigaction before;
 	size_t i;
 
-	for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+	for (i = 0; i < SAL_COUNT(numbers); i++)
 		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
 			(void)sigaction(numbers[i], &ours, NULL);
 }

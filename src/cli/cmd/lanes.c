@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
@@ -107,7 +108,7 @@ static int print_legend(const json_t *reply, double capacity, double free_bytes,
 	struct cli_table table;
 	bool ok;
 
-	cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+	cli_table_init(&table, columns, SAL_COUNT(columns));
 	add_sessions(&table, reply, capacity);
 	add_row(&table, ' ', "free", free_bytes, capacity);
 	cli_table_add(&table, is_utf8 ? "·" : ".");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/field.h"
@@ -50,7 +51,7 @@ static int show_limits(const json_t *reply, const void *unused)
 	bool ok;
 
 	(void)unused;
-	cli_table_init(&table, columns, sizeof(columns) / sizeof(columns[0]));
+	cli_table_init(&table, columns, SAL_COUNT(columns));
 	for (i = 0; i < json_array_size(limits); i++) {
 		const json_t *row = json_array_get(limits, i);
 

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "base/array.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
 #include "cli/field.h"
@@ -26,7 +27,7 @@ static const struct cli_field fields[] = {
 	{ { "pid", true, 0, 7 }, "pid", CLI_COUNT },
 };
 
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+#define FIELDS SAL_COUNT(fields)
 
 /* One line about the daemon as a whole. */
 static void print_summary(const json_t *reply)

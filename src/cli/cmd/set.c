@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "cli/ask.h"
 #include "cli/cli.h"
@@ -71,7 +72,7 @@ static const struct {
 	{ "kind", "kind", read_kind, "training or inference" },
 };
 
-#define KEYS (sizeof(keys) / sizeof(keys[0]))
+#define KEYS SAL_COUNT(keys)
 
 static int add_wish(json_t *request, const char *word)
 {

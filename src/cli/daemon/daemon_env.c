@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /*
  * What passes; a name that ends in "*" is the beginning of names. What does not, and why:
  *
@@ -63,7 +65,7 @@ static bool passes(const char *entry)
 {
 	size_t i;
 
-	for (i = 0; i < sizeof(passing) / sizeof(passing[0]); i++)
+	for (i = 0; i < SAL_COUNT(passing); i++)
 		if (matches(passing[i], entry))
 			return true;
 	return false;

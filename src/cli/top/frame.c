@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "cli/ask.h"
 #include "cli/field.h"
@@ -161,7 +162,7 @@ static void draw_help(struct cli_canvas *c)
 	};
 	size_t i;
 
-	for (i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+	for (i = 0; i < SAL_COUNT(lines); i++)
 		cli_row_add(cli_canvas_row(c, CLI_LOOK_PLAIN), "%s", lines[i]);
 }
 

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
+
 #define NUMBER_TEXT 24
 
 static const char *const passing[] = {
@@ -28,7 +30,7 @@ static const char *const passing[] = {
 	"TSAN_OPTIONS",
 	"UBSAN_OPTIONS",
 };
-#define PASSING_COUNT (sizeof(passing) / sizeof(passing[0]))
+#define PASSING_COUNT SAL_COUNT(passing)
 
 static bool passes(const char *entry)
 {

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/array.h"
+
 #define TEXT(literal)                        \
 	{                                    \
 		literal, sizeof(literal) - 1 \
@@ -31,7 +33,7 @@ static const struct sal_memory_facts memories[] = {
 static const struct sal_device_facts facts = {
 	.platform_name = TEXT("fake"),
 	.platform_version = TEXT("fake 1"),
-	.plugin_attributes = { attributes, sizeof(attributes) / sizeof(attributes[0]) },
+	.plugin_attributes = { attributes, SAL_COUNT(attributes) },
 	.kind = TEXT("fake"),
 	.debug_string = TEXT("FAKE_0"),
 	.to_string = TEXT("FakeDevice(id=0)"),

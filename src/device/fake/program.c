@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/array.h"
 #include "device/compiler.h"
 #include "device/fake/impl.h"
 
@@ -26,7 +27,7 @@ static int32_t type_of(const char *name)
 	char *end;
 	long number;
 
-	for (size_t i = 1; i < sizeof(type_names) / sizeof(type_names[0]); i++) {
+	for (size_t i = 1; i < SAL_COUNT(type_names); i++) {
 		if (strcmp(name, type_names[i]) == 0)
 			return (int32_t)i;
 	}

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* 0.57 changed the order of fields; older versions have another interface. */
 #define OLDEST_MINOR 57
 
@@ -72,7 +74,7 @@ static int check_api(const PJRT_Api *api, const char *path, struct sal_err *err)
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
 				   "%s: the plugin has PJRT %d.%d, but Salus needs %d.%d or newer",
 				   path, major, minor, PJRT_API_MAJOR, OLDEST_MINOR);
-	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+	for (size_t i = 0; i < SAL_COUNT(entries); i++) {
 		void (*entry)(void) = NULL;
 
 		if (entries[i].offset + sizeof(entry) <= api->struct_size)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 /* The scheme "muted" of Paul Tol, in an order that keeps neighbours far apart. */
 static const unsigned palette[REC_COLOURS] = {
 	0x332288, 0xcc6677, 0x44aa99, 0xddcc77, 0x882255, 0x88ccee, 0x117733, 0xaa4499, 0x999933,
@@ -74,7 +76,7 @@ struct rec_scale rec_scale_time(double range_s)
 	double most = 11, step = 86400 * fmax(1, decimal_step(range_s / 86400, most));
 	size_t i;
 
-	for (i = sizeof(steps) / sizeof(steps[0]); i > 0; i--)
+	for (i = SAL_COUNT(steps); i > 0; i--)
 		if (range_s / steps[i - 1] <= most)
 			step = steps[i - 1];
 	if (range_s <= 5)
@@ -98,7 +100,7 @@ struct rec_scale rec_scale_bytes(double range_bytes)
 	double unit = 1;
 	size_t i = 0;
 
-	while (range_bytes / unit >= 1024 && i + 1 < sizeof(names) / sizeof(names[0])) {
+	while (range_bytes / unit >= 1024 && i + 1 < SAL_COUNT(names)) {
 		unit *= 1024;
 		i++;
 	}

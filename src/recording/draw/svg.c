@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/units.h"
 #include "recording/draw/svg_impl.h"
 
@@ -229,7 +230,7 @@ static void draw_legend(const struct rec_canvas *p, const struct rec_picture *pi
 	double x = p->left;
 	size_t i;
 
-	for (i = 0; i < sizeof(items) / sizeof(items[0]); i++) {
+	for (i = 0; i < SAL_COUNT(items); i++) {
 		if (!items[i].is_shown)
 			continue;
 		(void)fprintf(p->out,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "service/admin/answer_line.h"
 #include "service/client/session.h"
 #include "service/server.h"
@@ -120,7 +121,7 @@ static json_t *answer(struct svc_question *q)
 	const char *op = json_string_value(json_object_get(q->object, "op"));
 	size_t i;
 
-	for (i = 0; op && i < sizeof(questions) / sizeof(questions[0]); i++)
+	for (i = 0; op && i < SAL_COUNT(questions); i++)
 		if (strcmp(questions[i].op, op) == 0)
 			return questions[i].answer(q);
 	if (op)

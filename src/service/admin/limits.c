@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/engine.h"
 #include "core/lane.h"
 #include "service/client/session.h"
@@ -187,7 +188,7 @@ static void add_others(const struct svc_server *server, json_t *list)
 	char option[SVC_LIMIT_NAME];
 	size_t i;
 
-	for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+	for (i = 0; i < SAL_COUNT(others); i++) {
 		(void)snprintf(option, sizeof(option), "--%s", others[i].name);
 		(void)json_array_append_new(
 			list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:s, s:s}", "name",

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/log/log.h"
 #include "base/units.h"
 #include "core/engine.h"
@@ -253,7 +254,7 @@ static const struct {
 	{ "kind", set_kind, "training or inference" },
 };
 
-#define WISHES (sizeof(wishes) / sizeof(wishes[0]))
+#define WISHES SAL_COUNT(wishes)
 
 /* Copy the values in the question into the job. */
 static int take_wishes(const json_t *question, struct sal_job *job, struct sal_err *err)

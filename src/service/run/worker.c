@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log/log.h"
 #include "base/sys/fd.h"
 #include "core/engine.h"
@@ -312,7 +313,7 @@ void svc_worker_close(struct svc_server *server)
 
 	free(w->record);
 	w->record = NULL;
-	for (i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+	for (i = 0; i < SAL_COUNT(fds); i++) {
 		sal_close(fds[i]);
 	}
 }
