@@ -10,7 +10,7 @@
 #define LETTERS_MAX 63
 #define LETTERS_PER_EDIT 3
 
-/* The three rows of the table that one step needs. */
+/* The three rows of the table of distances that one step needs. */
 struct rows {
 	size_t before[LETTERS_MAX + 1], above[LETTERS_MAX + 1], row[LETTERS_MAX + 1];
 };
@@ -20,7 +20,9 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Fills the row of a[i]: edits from the first i + 1 letters of a to each beginning of b. */
+/*
+ * Fills the row of a[i]: the number of edits from the first i + 1 letters of a to each prefix of b.
+ */
 static void fill_row(struct rows *t, const char *a, size_t i, const char *b, size_t b_length)
 {
 	size_t j;
@@ -62,7 +64,7 @@ void sal_nearest_offer(struct sal_nearest *n, const char *name)
 	n->distance = distance;
 }
 
-/* How many options of the table the name may be short for. */
+/* The number of options in the table that begin with the name. */
 static int count_meant(const struct option *table, const char *name)
 {
 	int count = 0;
@@ -80,7 +82,7 @@ static int refuse_unknown(const struct option *table, const char *word, struct s
 	(void)snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	if (*name && count_meant(table, name) > 1)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "--%s is the start of more than one option", name);
+				   "--%s is ambiguous: several options begin with it", name);
 	for (; table->name; table++)
 		sal_nearest_offer(&near, table->name);
 	if (near.name[0])

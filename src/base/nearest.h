@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nearest - which known name a misspelt word was meant to be, and the sentence about a bad option.
+ * nearest - finds the known name that a misspelt word most resembles, and the sentence about a bad
+ * option.
  *
  * Threads: any. There is no shared state.
  */
@@ -12,7 +13,7 @@
 struct option;
 struct sal_err;
 
-/* Starts as { .word = what was typed }. */
+/* Starts as { .word = the user's word }. */
 struct sal_nearest {
 	const char *word; /* borrowed: the caller's */
 	char name[64]; /* the nearest name so far; "" if none is near */
@@ -20,18 +21,21 @@ struct sal_nearest {
 };
 
 /*
- * Compare the word with one more name. A name is near if at most one edit per three letters of the
- * word (but at least one) leads to it; of equally near names the first one stays.
+ * Compares the word with one more name. A name is near if its distance is at most one edit for
+ * every three letters of the word (but at least one). Of equally near names, the first one stays.
  */
 void sal_nearest_offer(struct sal_nearest *n, const char *name);
 
-/* Letters to insert, delete, replace, or swap with their neighbour. Words are cut at 63 letters. */
+/*
+ * The number of letters to insert, delete, replace, or swap with their neighbour. Words are cut at
+ * 63 letters.
+ */
 size_t sal_edit_distance(const char *a, const char *b);
 
 /*
- * Right after getopt_long returned `option`, which is '?' or ':': says in err what is wrong with the
- * option it stopped at. Silence getopt_long first, by a ':' that starts the list of short options.
- * Returns -SAL_INVALID_ARGUMENT.
+ * Call this right after getopt_long returned `option`, which is '?' or ':'. Puts a sentence about
+ * the option at which getopt_long stopped into err. The list of short options must start with ':',
+ * so that getopt_long prints nothing itself. Returns -SAL_INVALID_ARGUMENT.
  */
 int sal_option_refuse(const struct option *table, int option, char *const *argv,
 		      struct sal_err *err);

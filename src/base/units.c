@@ -11,7 +11,7 @@
 /* Wide enough for the product of any number and any scale. */
 __extension__ typedef unsigned __int128 wide;
 
-/* Fewer bytes than this are no device, file or rate: somebody forgot the unit. */
+/* No device, file or rate is smaller than this, so the user forgot the unit. */
 #define BARE_BYTES_MIN (UINT64_C(1) << 20)
 
 struct unit {
@@ -23,10 +23,10 @@ struct unit {
 struct kind {
 	const char *noun;
 	const char *expected;
-	const char *suffix; /* must follow a unit */
+	const char *suffix; /* follows every unit */
 	const struct unit *units; /* ends with a NULL name */
-	const char *usual[2]; /* units to suggest to who wrote none */
-	uint64_t bare_min; /* a whole number from here on needs no unit; UINT64_MAX: all but 0 do */
+	const char *usual[2]; /* units to suggest if the user wrote none */
+	uint64_t bare_min; /* whole numbers of at least this need no unit; UINT64_MAX: only 0 */
 };
 
 /* A decimal number, whole + part / parts. */
@@ -131,13 +131,13 @@ static void read_part(const char **text, struct number *n)
 	}
 }
 
-/* May this number stand without a unit? If so, it counts the smallest one. */
+/* True if the number needs no unit. It then counts in the smallest unit. */
 static bool can_be_bare(const struct kind *kind, const struct number *n)
 {
 	return n->part == 0 && (n->whole == 0 || n->whole >= kind->bare_min);
 }
 
-/* The scale of the unit, 0 if it is none that we know. */
+/* The scale of the unit; 0 if the unit is unknown. */
 static uint64_t read_scale(const struct kind *kind, const char *text)
 {
 	for (const struct unit *u = kind->units; u->name; u++) {

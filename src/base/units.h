@@ -2,14 +2,15 @@
 /*
  * units - sizes, rates and durations as people write and read them.
  *
- *     size      8GiB  512MiB  15.6GiB  2GB             B, KB MB GB TB (of 1000), KiB MiB GiB TiB (of 1024)
- *     rate      12GB/s  800MiB/s                       a size and "/s"
- *     duration  20ms  1.5s  3min  50us  2h             ns us ms s min h
+ *     size      8GiB  512MiB  15.6GiB  2GB      B, KB MB GB TB (of 1000), KiB MiB GiB TiB (of 1024)
+ *     rate      12GB/s  800MiB/s                a size and "/s"
+ *     duration  20ms  1.5s  3min  50us  2h      ns us ms s min h
  *
- * A number without a unit is refused: 64 bytes are no device. 0 needs none, nor does a whole number
- * of bytes from 1 MiB on, as programs write it. The parsers are strict and do not depend on
- * the locale: no sign, no blank, no exponent, case matters. Results are exact, rounded to the
- * nearest whole byte or nanosecond, and at most INT64_MAX, so that two of them can be added.
+ * A number without a unit is refused, because the user probably forgot the unit. There are two
+ * exceptions: 0, and a whole number of bytes from 1 MiB on, as programs write it. The parsers are
+ * strict and do not depend on the locale: no sign, no blank, no exponent, and case matters. Results
+ * are rounded to the nearest whole byte or nanosecond, and are at most INT64_MAX, so that two of
+ * them can be added.
  *
  * Threads: any. There is no state.
  */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearest: edits are counted, near names are found and far ones are not, bad options are named. */
+/* nearest: counts edits, finds near names and not far ones, names bad options. */
 #include "base/nearest.h"
 
 #include <getopt.h>
@@ -19,7 +19,7 @@ static void edits_are_counted(void **state)
 	assert_int_equal(sal_edit_distance("pause", "pause"), 0);
 	assert_int_equal(sal_edit_distance("", "abc"), 3);
 	assert_int_equal(sal_edit_distance("abc", ""), 3);
-	assert_int_equal(sal_edit_distance("pasue", "pause"), 1); /* swapped */
+	assert_int_equal(sal_edit_distance("pasue", "pause"), 1); /* two letters swapped */
 	assert_int_equal(sal_edit_distance("pause", "pasue"), 1);
 	assert_int_equal(sal_edit_distance("limit", "limits"), 1);
 	assert_int_equal(sal_edit_distance("tpo", "top"), 1);
@@ -42,7 +42,7 @@ static void long_words_are_cut(void **state)
 static const char *nearest(const char *word)
 {
 	static const char *const names[] = { "ps", "top", "pause", "resume", "policy", "limits" };
-	static struct sal_nearest n; /* the answer points into it */
+	static struct sal_nearest n; /* the result points into it */
 	size_t i;
 
 	n = (struct sal_nearest){ .word = word };
@@ -76,7 +76,7 @@ static const struct option table[] = {
 	{ "output", required_argument, NULL, 'o' },  { NULL, 0, NULL, 0 },
 };
 
-/* The sentence about the one bad option of a line. */
+/* Checks the sentence about the only bad option of a command line. */
 static void complains(const char *word, const char *expected)
 {
 	char text[40];
@@ -99,7 +99,7 @@ static void bad_options_are_named(void **state)
 	complains("--memory", "--memory needs a value");
 	complains("-o", "-o needs a value");
 	complains("--json=3", "--json takes no value");
-	complains("--l", "--l is the start of more than one option");
+	complains("--l", "--l is ambiguous: several options begin with it");
 	complains("-x", "there is no option -x");
 }
 

@@ -159,7 +159,7 @@ static void overflow_is_refused(void **state)
 	refuses(sal_duration_parse, "9223372037s", SAL_OUT_OF_RANGE, "20ms");
 }
 
-/* "64" is no 64 bytes: the sentence says how to write what was meant. */
+/* "64" does not mean 64 bytes: the sentence says how to write a unit. */
 static void a_missing_unit_is_named(void **state)
 {
 	(void)state;
