@@ -16,7 +16,7 @@
 
 enum sal_flag_kind {
 	SAL_FLAG_KEPT, /* controls code generation: concerns the program alone */
-	SAL_FLAG_DROPPED, /* the program stays the same without it: dumps, logs, caches, statistics */
+	SAL_FLAG_DROPPED, /* does not change the program: dumps, logs, caches, statistics */
 	SAL_FLAG_FILE, /* names a file that the program depends on, or a command line: refused */
 	SAL_FLAG_INTERNAL, /* skips compiler checks, or concerns the process: refused */
 };

@@ -247,8 +247,8 @@ static void harden(void)
 
 static const char usage[] =
 	"usage: salus-compile --plugin PATH|fake [--memory-bytes N] [--cpu-seconds N]\n\n"
-	"Compiles programs for salusd. salusd starts this program and talks to it: questions on standard\n"
-	"input, answers on standard output, both binary.\n";
+	"Compiles programs for salusd. salusd starts this program and talks to it: questions on\n"
+	"standard input, answers on standard output, both binary.\n";
 
 /* Returns -1 to continue, or the exit status. */
 static int parse(struct worker *w, int argc, char **argv)

@@ -9,7 +9,7 @@
 #include "compile/flags.h"
 #include "compile/proto.h"
 
-/* Field numbers of CompileOptionsProto and ExecutableBuildOptionsProto (xla/pjrt/proto/compile_options.proto). */
+/* Field numbers of xla/pjrt/proto/compile_options.proto. */
 enum {
 	OPTIONS_BUILD = 3,
 	OPTIONS_OVERRIDES = 7,

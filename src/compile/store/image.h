@@ -22,7 +22,7 @@
 struct sal_image {
 	uint8_t key[SAL_PROGRAM_KEY_BYTES]; /* see key.h */
 	struct sal_text facts; /* packed, see wire/facts.h */
-	struct sal_text image; /* for the device's load */
+	struct sal_text image; /* for the device's load operation */
 	struct sal_text optimized; /* HloModuleProtoWithConfig */
 };
 

@@ -7,7 +7,7 @@
  *
  *     fake 1                          the first line
  *     name NAME
- *     output TYPE[ DIM...] = OP       the next output; TYPE as f32, s64, pred, or a PJRT_Buffer_Type
+ *     output TYPE[ DIM...] = OP       the next output; TYPE is f32, s64, ... or a PJRT_Buffer_Type
  *         copy A                        argument A, of the same size
  *         add A B                       A plus B, element by element, of the output's type and size
  *         fill N                        every byte is N
@@ -16,12 +16,12 @@
  *     time NS                         duration of an iteration; default: the device's fake_ns
  *     fail CODE TEXT                  each iteration ends with this error
  *     refuse CODE TEXT                execute fails with this error
- *     hang                            an iteration never ends; it is CANCELLED when its stream closes
+ *     hang                            an iteration never ends; closing its stream cancels it
  *     reject CODE TEXT                compile fails with this error
  *     crash                           compile aborts the process
  *     spin                            compile never ends, and uses one core
  *     burn MS                         compile first uses this much processor time
- *     gulp                            compile requests more memory than exists, at once, then aborts
+ *     gulp                            compile requests more memory than exists, then aborts
  *     gorge                           compile allocates memory until it fails, then aborts
  *     shout N                         compile first prints N lines to stderr
  *
@@ -34,8 +34,8 @@
  *     slow:CALL@N:MS       every N-th call of this kind
  *     endless@N            every N-th call of any kind does not return before its stream (for
  *     endless:CALL@N       open_stream: the device) is closed; then it fails with CANCELLED
- *     inline               execute computes inside the call and calls done there, as XLA:CPU does with
- *                          cheap programs, if all earlier work of its stream is done
+ *     inline               execute computes inside the call and calls done there, as XLA:CPU does
+ *                          with cheap programs, if all earlier work of its stream is done
  *     chained              done functions may call execute (can_execute_in_done)
  *     strict               any call from a done function, on the thread of a stream, is a bug and
  *                          aborts
