@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The policies of a build, by asking it. A test finds this folder through sys.path."""
+"""The policies of a build, as `salus sim --policies` lists them. A test adds this folder to sys.path."""
 
 import os
 import subprocess

@@ -22,10 +22,13 @@ void recorder_stop(struct recorder *r);
 void recorder_put(struct recorder *r, const struct sal_engine *engine,
 		  const struct sal_record *record, const struct sal_session *s);
 
-/* What salusd would hand out, without the first `dropped` entries. To be freed with rec_trace_fini. */
+/*
+ * The recording that salusd would return, without the first `dropped` entries. Free it with
+ * rec_trace_fini.
+ */
 struct rec_trace recorder_take(const struct recorder *r, size_t dropped);
 
-/* Write it as JSON, read that back, and check that nothing was lost. To be freed as above. */
+/* Writes the recording as JSON, reads it again, and checks that nothing is lost. Free it, too. */
 struct rec_trace recorder_round_trip(const struct rec_trace *rec);
 
 /*
