@@ -14,6 +14,7 @@
 #include "base/array.h"
 #include "core/engine.h"
 #include "base/sys/clock.h"
+#include "core/policy.h"
 #include "sim/report.h"
 #include "sim/sim.h"
 

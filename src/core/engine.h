@@ -19,12 +19,15 @@
 #define SAL_CORE_ENGINE_H
 
 #include "base/err.h"
+#include "core/job.h"
 #include "core/memory.h"
-#include "core/policy.h"
+#include "core/policies.h"
 #include "core/record.h"
-#include "core/session.h"
+#include "core/tuning.h"
+#include "core/view.h"
 
 struct sal_engine;
+struct sal_session;
 
 /* s and it are those of the record, or NULL. Valid during the call. */
 typedef void sal_emit_fn(void *ctx, const struct sal_record *r, struct sal_session *s,
@@ -126,7 +129,6 @@ const struct sal_policy *sal_engine_policy(const struct sal_engine *e);
 const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e);
 uint64_t sal_engine_param(const struct sal_engine *e, uint32_t param);
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e);
-const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
 /* Most lanes it would open. */
 uint32_t sal_engine_lane_limit(const struct sal_engine *e);
 uint32_t sal_engine_resident_count(const struct sal_engine *e);

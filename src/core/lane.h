@@ -44,6 +44,11 @@ struct sal_lane {
 	_Alignas(max_align_t) unsigned char slot[SAL_LANE_SLOT_BYTES];
 };
 
+struct sal_engine;
+
+/* NULL if there is none of that number. For tests and the simulator. */
+const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
+
 /* Largest scratch among the members. */
 uint64_t sal_lane_need(const struct sal_lane *lane);
 

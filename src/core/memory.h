@@ -12,7 +12,7 @@
 #ifndef SAL_CORE_MEMORY_H
 #define SAL_CORE_MEMORY_H
 
-#include "core/session.h"
+#include "core/job.h"
 #include "core/tuning.h"
 
 struct sal_memory {

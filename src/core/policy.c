@@ -52,3 +52,28 @@ const struct sal_policy *sal_policy_numbered(uint64_t number)
 			return sal_policies[i];
 	return NULL;
 }
+
+const char *sal_policy_name(const struct sal_policy *policy)
+{
+	return policy->name;
+}
+
+const char *sal_policy_idea(const struct sal_policy *policy)
+{
+	return policy->idea;
+}
+
+const struct sal_param *sal_policy_params(const struct sal_policy *policy)
+{
+	return policy->params;
+}
+
+bool sal_policy_owns_lane(const struct sal_policy *policy)
+{
+	return policy->owns_lane;
+}
+
+bool sal_policy_takes_turns(const struct sal_policy *policy)
+{
+	return policy->takes_turns;
+}

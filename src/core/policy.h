@@ -23,6 +23,7 @@
 #ifndef SAL_CORE_POLICY_H
 #define SAL_CORE_POLICY_H
 
+#include "core/policies.h"
 #include "core/session.h"
 #include "core/tuning.h"
 
@@ -119,27 +120,6 @@ void sal_policy_reread(void *state);
 
 /* Call `alarm` once, when all sessions together have used so much more device time. The last call counts. */
 void sal_policy_wake_after(void *state, uint64_t device_ns);
-
-/* sal_policy_fifo and all others of the list. */
-#define SAL_POLICY(name) extern const struct sal_policy sal_policy_##name;
-#include "core/policy/list.h"
-#undef SAL_POLICY
-
-/* All policies of core/policy/list.h, in that order, ended by NULL. */
-extern const struct sal_policy *const sal_policies[];
-
-/* NULL if there is none of that name. */
-const struct sal_policy *sal_policy_find(const char *name);
-
-/* Room for the names of all. */
-#define SAL_POLICY_NAMES_BYTES 400
-
-/* Their names with `between` in between, cut to fit; returns text. */
-const char *sal_policy_names(const char *between, char *text, size_t size);
-
-/* Its place in sal_policies, from 1; 0 if it is not in there. And back: NULL if there is none. */
-uint64_t sal_policy_number(const struct sal_policy *policy);
-const struct sal_policy *sal_policy_numbered(uint64_t number);
 
 /* The ready sessions of a lane in rank order; NULL at the end. */
 struct sal_session *sal_lane_first(const struct sal_lane *lane);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/session.h"
+
 static void fill_job(struct sal_trace_entry *entry, const struct sal_job *job)
 {
 	entry->record.persist_bytes = job->declared.persist_bytes;

@@ -73,7 +73,7 @@ void rec_mark_instant(const struct rec_events *e, unsigned track, const struct s
 		rec_json_text(e->out, sal_reason_name(r->reason));
 	}
 	if (policy)
-		(void)fprintf(e->out, ",\"policy\":\"%s\"", policy->name);
+		(void)fprintf(e->out, ",\"policy\":\"%s\"", sal_policy_name(policy));
 	(void)fputs("}}", e->out);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/session.h"
 #include "recording/trace_impl.h"
 
 struct replay {

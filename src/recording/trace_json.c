@@ -72,7 +72,7 @@ static void put_extras(struct pairs *p, const struct sal_trace_entry *entry,
 	else if (entry->record.what == SAL_DONE)
 		put_fields(p, rec_span_fields, &entry->span);
 	else if (entry->record.what == SAL_SET_POLICY)
-		put_text(p, "policy", policy ? policy->name : "");
+		put_text(p, "policy", policy ? sal_policy_name(policy) : "");
 }
 
 static int lane_number(const struct sal_record *r)

@@ -186,8 +186,8 @@ static const char *ruler_of(const struct sal_record *r)
 	const struct sal_policy *policy = sal_policy_numbered(r->value);
 
 	if (r->what == SAL_EJECT)
-		return sal_policy_fifo.name;
-	return policy ? policy->name : NULL;
+		return sal_policy_name(&sal_policy_fifo);
+	return policy ? sal_policy_name(policy) : NULL;
 }
 
 static void add_entry(struct drawing *d, const struct sal_trace_entry *e)

@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 	rc = svc_server_open(&server, o, &setup.err);
 	if (rc >= 0) {
 		sal_log_info("server", "ready socket=%s plugin=%s policy=%s", o->socket_path,
-			     o->plugin_path, o->policy->name);
+			     o->plugin_path, sal_policy_name(o->policy));
 		svc_server_run(&server);
 	} else {
 		sal_log_error("server", "%s", setup.err.text);

@@ -194,7 +194,7 @@ static void print_policies(void)
 
 	(void)printf("\nPolicies:\n");
 	for (p = sal_policies; *p; p++)
-		(void)printf("  %-18s %s\n", (*p)->name, (*p)->idea);
+		(void)printf("  %-18s %s\n", sal_policy_name(*p), sal_policy_idea(*p));
 }
 
 static void print_usage(void)

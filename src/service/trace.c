@@ -41,7 +41,7 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 			.tuning = cfg->tuning,
 		},
 	};
-	sal_trace_copy_name(t->head.policy, sizeof(t->head.policy), policy->name);
+	sal_trace_copy_name(t->head.policy, sizeof(t->head.policy), sal_policy_name(policy));
 	memory = mmap(NULL, room * sizeof(*t->entries), PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (memory == MAP_FAILED)

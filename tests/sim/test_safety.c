@@ -25,6 +25,7 @@
 
 #include "core/engine.h"
 #include "core/lane.h"
+#include "core/policy.h"
 #include "support/hash.h"
 #include "support/recorder.h"
 #include "support/rng.h"

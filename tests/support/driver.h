@@ -15,6 +15,7 @@
 
 #include "core/engine.h"
 #include "core/lane.h"
+#include "core/policy.h"
 #include "support/rng.h"
 
 #define DRV_DEPTH 8

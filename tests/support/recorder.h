@@ -7,6 +7,7 @@
 #ifndef SAL_TESTS_SUPPORT_RECORDER_H
 #define SAL_TESTS_SUPPORT_RECORDER_H
 
+#include "core/policy.h"
 #include "core/trace.h"
 #include "recording/trace.h"
 

@@ -466,11 +466,6 @@ const struct sal_memory *sal_engine_memory(const struct sal_engine *e)
 	return &e->memory;
 }
 
-const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index)
-{
-	return index < SAL_LANES_MAX ? &e->lanes[index] : NULL;
-}
-
 uint32_t sal_engine_lane_limit(const struct sal_engine *e)
 {
 	return sal_lane_limit(e);

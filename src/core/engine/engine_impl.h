@@ -13,6 +13,8 @@
  *     tune.c     knobs and parameters
  *     stuck.c    lanes whose iteration does not end
  *     order.c    the trees
+ *     view.c     what callers see
+ *     explain.c  why a session does not run
  *     check.c    the invariants, verified from scratch
  */
 #ifndef SAL_CORE_ENGINE_IMPL_H
@@ -21,6 +23,7 @@
 #include "core/engine.h"
 #include "core/lane.h"
 #include "core/order.h"
+#include "core/policy.h"
 
 /* How many sessions a search goes through, behind one that does not fit. */
 #define SAL_SEARCH_MAX 64

@@ -23,7 +23,7 @@
 #include "base/err.h"
 #include "base/words.h"
 
-struct sal_session;
+struct sal_job;
 struct svc_answer_line;
 struct svc_server;
 struct svc_session;
@@ -66,7 +66,7 @@ struct svc_session *svc_find_job(struct svc_question *q);
 const char *svc_state_name(const struct svc_session *s);
 
 /* What the user declared about a job: weight, priority, kind, total time. */
-json_t *svc_describe_job(const struct sal_session *core);
+json_t *svc_describe_job(const struct sal_job *job, uint32_t weight_milli);
 
 static inline double svc_seconds(uint64_t ns)
 {

@@ -11,7 +11,6 @@
 
 #include "base/array.h"
 #include "core/engine.h"
-#include "core/lane.h"
 #include "service/client/session.h"
 #include "service/ledger.h"
 #include "service/server.h"
@@ -27,12 +26,14 @@ struct most {
 static void find_most(struct svc_server *server, uint64_t now_ns, struct most most[SVC_RESOURCES])
 {
 	uint64_t used[SVC_RESOURCES];
+	struct sal_session_view view;
 	struct svc_session *s;
 	int what;
 
 	TAILQ_FOREACH(s, &server->sessions, link) {
 		svc_account_usage(&s->account, now_ns, used);
-		used[SVC_WEIGHT] = sal_session_weight(s->core);
+		sal_engine_view(server->engine, s->core, &view);
+		used[SVC_WEIGHT] = view.weight_milli;
 		for (what = 0; what < SVC_RESOURCES; what++) {
 			if (used[what] <= most[what].used)
 				continue;
@@ -126,12 +127,9 @@ static json_t *limit_lanes(const struct svc_server *server)
 /* Under server->lock. */
 static json_t *use_lanes(const struct svc_server *server)
 {
-	json_int_t count = 0;
-	uint32_t i;
+	uint64_t open = sal_engine_memory(server->engine)->open_mask;
 
-	for (i = 0; i < SAL_LANES_MAX; i++)
-		count += sal_engine_lane(server->engine, i)->open;
-	return json_integer(count);
+	return json_integer(__builtin_popcountll(open));
 }
 
 static json_t *limit_cache(const struct svc_server *server)

@@ -35,8 +35,9 @@ static json_t *list_policies(void)
 	const struct sal_policy *const *p;
 
 	for (p = sal_policies; *p; p++)
-		(void)json_array_append_new(list, json_pack("{s:s, s:s}", "name", (*p)->name,
-							    "idea", (*p)->idea));
+		(void)json_array_append_new(list,
+					    json_pack("{s:s, s:s}", "name", sal_policy_name(*p),
+						      "idea", sal_policy_idea(*p)));
 	return list;
 }
 
@@ -70,11 +71,12 @@ static void add_param(json_t *list, const char *policy, const struct sal_param *
 static json_t *list_params(const struct sal_engine *engine)
 {
 	const struct sal_policy *policy = sal_engine_policy(engine);
+	const struct sal_param *params = sal_policy_params(policy);
 	json_t *list = json_array();
 	uint32_t i;
 
-	for (i = 0; policy->params && policy->params[i].name; i++)
-		add_param(list, policy->name, &policy->params[i], sal_engine_param(engine, i));
+	for (i = 0; params && params[i].name; i++)
+		add_param(list, sal_policy_name(policy), &params[i], sal_engine_param(engine, i));
 	for (i = 0; sal_knobs[i].name; i++)
 		add_param(list, NULL, &sal_knobs[i], sal_knob_get(sal_engine_tuning(engine), i));
 	return list;
@@ -135,7 +137,7 @@ static int grant_wish(struct svc_question *q, struct wish *wish)
 static json_t *describe_policy(const struct sal_engine *engine)
 {
 	return json_pack("{s:b, s:s, s:i, s:i, s:o, s:o}", "ok", 1, "policy",
-			 sal_engine_policy(engine)->name, "lanes",
+			 sal_policy_name(sal_engine_policy(engine)), "lanes",
 			 (int)sal_engine_tuning(engine)->lanes, "lane_limit",
 			 (int)sal_engine_lane_limit(engine), "policies", list_policies(), "tuning",
 			 list_params(engine));
@@ -150,7 +152,7 @@ static void note_policy(struct svc_question *q)
 	for (i = 0; i < json_array_size(tune); i++)
 		sal_words_add(&words, " %s", json_string_value(json_array_get(tune, i)));
 	sal_log_info("admin", "policy=%s lanes=%u%s by pid=%d uid=%u",
-		     sal_engine_policy(q->server->engine)->name,
+		     sal_policy_name(sal_engine_policy(q->server->engine)),
 		     sal_engine_tuning(q->server->engine)->lanes, words.at, (int)q->pid,
 		     (unsigned)q->uid);
 }
@@ -289,18 +291,24 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 /* The job after the change. Under server->lock. */
 static json_t *acknowledge(const struct svc_session *s)
 {
-	json_t *reply = json_pack("{s:b, s:I, s:o, s:s, s:I}", "ok", 1, "id", (json_int_t)s->id,
-				  "name", svc_json_text(s->name), "state", svc_state_name(s),
-				  "limit_bytes", (json_int_t)s->core->job.limit_bytes);
+	struct sal_session_view view;
+	json_t *reply;
 
-	(void)json_object_update_new(reply, svc_describe_job(s->core));
+	sal_engine_view(s->server->engine, s->core, &view);
+	reply = json_pack("{s:b, s:I, s:o, s:s, s:I}", "ok", 1, "id", (json_int_t)s->id, "name",
+			  svc_json_text(s->name), "state", svc_state_name(s), "limit_bytes",
+			  (json_int_t)view.job.limit_bytes);
+	(void)json_object_update_new(reply, svc_describe_job(&view.job, view.weight_milli));
 	return reply;
 }
 
 static json_t *do_set(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 {
-	struct sal_job job = s->core->job;
+	struct sal_session_view view;
+	struct sal_job job;
 
+	sal_engine_view(q->server->engine, s->core, &view);
+	job = view.job;
 	if (take_wishes(q->object, &job, &q->err) < 0 ||
 	    svc_limit_check_weight(&q->server->options.limits, job.weight_milli, &q->err) < 0)
 		return NULL;

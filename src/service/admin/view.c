@@ -13,7 +13,6 @@
 
 #include "compile/pool/pool.h"
 #include "core/engine.h"
-#include "core/lane.h"
 #include "service/admin/walk.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"
@@ -60,7 +59,7 @@ json_t *svc_answer_ping(struct svc_question *q)
 	const char *policy;
 
 	svc_lock(server);
-	policy = sal_engine_policy(server->engine)->name;
+	policy = sal_policy_name(sal_engine_policy(server->engine));
 	svc_unlock(server);
 	return json_pack("{s:b, s:s, s:i, s:s%, s:s, s:f, s:s}", "ok", 1, "version", SALUS_VERSION,
 			 "pid", (int)getpid(), "platform", platform.at, platform.size, "policy",
@@ -70,31 +69,24 @@ json_t *svc_answer_ping(struct svc_question *q)
 
 const char *svc_state_name(const struct svc_session *s)
 {
-	const struct sal_session *core = s->core;
+	static const char *const names[] = {
+		[SAL_STATE_REFUSED] = "refused",       [SAL_STATE_RUNNING] = "running",
+		[SAL_STATE_PAGING_OUT] = "paging out", [SAL_STATE_PAGING_IN] = "paging in",
+		[SAL_STATE_PAUSED] = "paused",	       [SAL_STATE_WAITING] = "waiting",
+		[SAL_STATE_PAGED] = "paged",	       [SAL_STATE_IDLE] = "idle",
+		[SAL_STATE_READY] = "ready",
+	};
+	struct sal_session_view core;
 
 	if (s->state != SVC_OPEN)
 		return "closing";
-	if (core->refused)
-		return "refused";
-	if (core->running)
-		return "running";
-	if (core->place == SAL_PAGING_OUT)
-		return "paging out";
-	if (core->place == SAL_PAGING_IN)
-		return "paging in";
-	if (core->paused)
-		return "paused";
-	if (core->in_waiting)
-		return "waiting";
-	if (core->place == SAL_OUTSIDE && core->admitted)
-		return "paged";
-	return TAILQ_EMPTY(&core->queue) ? "idle" : "ready";
+	sal_engine_view(s->server->engine, s->core, &core);
+	return names[core.state];
 }
 
-static void copy_memory(const struct svc_session *s, struct session_view *v)
+static void copy_memory(const struct svc_session *s, const struct sal_session_view *core,
+			struct session_view *v)
 {
-	const struct sal_session *core = s->core;
-
 	v->live_bytes = s->live_bytes;
 	v->held_bytes = core->held_bytes;
 	v->paged_bytes = core->paged_bytes;
@@ -115,41 +107,43 @@ static void copy_program(const struct svc_execution *x, struct session_view *v)
 static void copy_session(struct view *view, const struct svc_session *s)
 {
 	struct session_view *v = &view->sessions[view->session_count++];
-	const struct sal_session *core = s->core;
 	const struct svc_execution *x = svc_session_running(s);
+	struct sal_session_view core;
 
+	sal_engine_view(s->server->engine, s->core, &core);
 	*v = (struct session_view){
 		.id = s->id,
 		.open_ns = s->open_ns,
-		.used_ns = core->used_ns,
-		.waited_ns = core->waited_ns,
-		.iterations = core->done_iterations,
+		.used_ns = core.used_ns,
+		.waited_ns = core.waited_ns,
+		.iterations = core.done_iterations,
 		.pid = s->pid,
 		.uid = s->uid,
 		.state = svc_state_name(s),
-		.paused = core->paused,
-		.lane = core->lane ? (int)core->lane->index : -1,
-		.weight_milli = sal_session_weight(core),
-		.job = core->job,
+		.paused = core.paused,
+		.lane = core.lane == SAL_NO_LANE ? -1 : (int)core.lane,
+		.weight_milli = core.weight_milli,
+		.job = core.job,
 	};
 	memcpy(v->name, s->name, sizeof(v->name));
-	copy_memory(s, v);
+	copy_memory(s, &core, v);
 	v->queued = s->queued_count;
 	if (x && x->program)
 		copy_program(x, v);
-	if (!sal_session_has_work(core) && view->now_ns > core->idle_since_ns)
-		v->idle_ns = view->now_ns - core->idle_since_ns;
+	if (!core.has_work && view->now_ns > core.idle_since_ns)
+		v->idle_ns = view->now_ns - core.idle_since_ns;
 }
 
 static void copy_lane(const struct svc_server *server, uint32_t index, struct lane_view *v)
 {
-	const struct sal_lane *lane = sal_engine_lane(server->engine, index);
+	struct sal_lane_view lane;
 
-	v->is_open = lane->open;
-	v->at = lane->at;
-	v->bytes = sal_engine_memory(server->engine)->lane_bytes[index];
-	v->is_running = lane->running;
-	v->running = lane->running ? lane->running->id : 0;
+	sal_engine_lane_view(server->engine, index, &lane);
+	v->is_open = lane.open;
+	v->at = lane.at;
+	v->bytes = lane.bytes;
+	v->is_running = lane.running;
+	v->running = lane.running ? sal_session_id(lane.running) : 0;
 	v->busy_ns = server->lanes[index].busy_ns;
 	v->iterations = server->lanes[index].iterations;
 }
@@ -163,7 +157,7 @@ static void copy_device(struct view *view)
 	view->capacity_bytes = memory->capacity_bytes;
 	view->persist_bytes = memory->persist_bytes;
 	view->lane_sum_bytes = memory->lane_sum_bytes;
-	view->policy = sal_engine_policy(engine)->name;
+	view->policy = sal_policy_name(sal_engine_policy(engine));
 	view->lane_limit = sal_engine_lane_limit(engine);
 	for (i = 0; i < SAL_LANES_MAX; i++) {
 		copy_lane(view->server, i, &view->lanes[i]);
@@ -210,17 +204,12 @@ static json_t *describe_memory(const struct session_view *v)
 			 "programs", (json_int_t)v->programs, "buffers", (json_int_t)v->buffers);
 }
 
-static json_t *describe_job(const struct sal_job *job, uint32_t weight_milli)
+json_t *svc_describe_job(const struct sal_job *job, uint32_t weight_milli)
 {
 	return json_pack("{s:f, s:I, s:s, s:f}", "weight", weight_milli / 1000.0, "priority",
 			 (json_int_t)job->priority, "kind",
 			 job->kind == SAL_INFERENCE ? "inference" : "training", "total_s",
 			 svc_seconds(job->total_ns));
-}
-
-json_t *svc_describe_job(const struct sal_session *core)
-{
-	return describe_job(&core->job, sal_session_weight(core));
 }
 
 static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
@@ -237,7 +226,7 @@ static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
 	(void)json_object_set_new(session, "program",
 				  v->program[0] ? svc_json_text(v->program) : json_null());
 	(void)json_object_update_new(session, describe_memory(v));
-	(void)json_object_update_new(session, describe_job(&v->job, v->weight_milli));
+	(void)json_object_update_new(session, svc_describe_job(&v->job, v->weight_milli));
 	return session;
 }
 

@@ -10,39 +10,42 @@
 #include <math.h>
 
 #include "base/units.h"
-#include "core/lane.h"
+#include "core/engine.h"
 #include "service/admin/admin.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
-static uint32_t count_queued(const struct sal_session *core)
+uint64_t svc_why_run_ns(const struct svc_why *why, struct sal_iteration *running)
 {
-	const struct sal_iteration *it;
-	uint32_t n = 0;
+	const struct svc_execution *x = svc_execution_of(running);
 
-	TAILQ_FOREACH(it, &core->queue, queue_link)
-		n++;
-	return n;
+	return svc_execution_has_started(x) && why->now_ns > x->start_ns ? why->now_ns - x->start_ns
+									 : 0;
+}
+
+const char *svc_why_name(const struct sal_session *core)
+{
+	return ((const struct svc_session *)sal_session_user(core))->name;
 }
 
 static void say_running(struct svc_why *why)
 {
-	const struct sal_session *core = why->s->core;
-	uint32_t queued = count_queued(core);
+	struct sal_iteration *running = why->core.running;
+	uint32_t queued = why->engine.queued;
 	char run[SAL_UNITS_TEXT], all[SAL_UNITS_TEXT];
 
 	why->waits_for = "nothing";
 	why->estimate_s = 0;
 	sal_words_add(&why->words, "running: its iteration has run for %s in lane %u",
-		      sal_duration_format(svc_why_run_ns(why, core), run, sizeof(run)),
-		      core->lane->index);
-	if (core->running->expected_ns)
+		      sal_duration_format(svc_why_run_ns(why, running), run, sizeof(run)),
+		      why->core.lane);
+	if (running->expected_ns)
 		sal_words_add(&why->words, ", and takes about %s",
-			      sal_duration_format(core->running->expected_ns, all, sizeof(all)));
+			      sal_duration_format(running->expected_ns, all, sizeof(all)));
 	sal_words_add(&why->words, "; %u more %s queued.", queued, queued == 1 ? "is" : "are");
-	if (core->paused)
+	if (why->core.paused)
 		sal_words_add(&why->words, " Then it stops: it is paused by the operator.");
 }
 
@@ -57,8 +60,8 @@ static void say_idle(struct svc_why *why)
 	}
 	why->waits_for = "input";
 	sal_words_add(&why->words, "idle: it has submitted nothing for %s.",
-		      sal_duration_format(why->now_ns > s->core->idle_since_ns
-						  ? why->now_ns - s->core->idle_since_ns
+		      sal_duration_format(why->now_ns > why->core.idle_since_ns
+						  ? why->now_ns - why->core.idle_since_ns
 						  : 0,
 					  idle, sizeof(idle)));
 }
@@ -69,20 +72,32 @@ static void say_paused(struct svc_why *why)
 	sal_words_add(&why->words,
 		      "paused by the operator, with %u iterations queued; `salus resume %" PRIu64
 		      "` lets it go on.",
-		      count_queued(why->s->core), why->s->id);
+		      why->engine.queued, why->s->id);
 }
 
 static void say_copying(struct svc_why *why)
 {
-	const struct sal_session *core = why->s->core;
 	char bytes[SAL_UNITS_TEXT];
 
 	why->waits_for = "copy";
 	sal_words_add(&why->words,
-		      core->place == SAL_PAGING_OUT
+		      why->engine.state == SAL_STATE_PAGING_OUT
 			      ? "paging out: its %s go to host memory, to make room for others."
 			      : "paging in: its %s come back from host memory.",
-		      sal_bytes_format(core->paged_bytes, bytes, sizeof(bytes)));
+		      sal_bytes_format(why->core.paged_bytes, bytes, sizeof(bytes)));
+}
+
+/* Its bytes could not be brought back, and are tried again. */
+static void say_retry(struct svc_why *why)
+{
+	char wait[SAL_UNITS_TEXT];
+	uint64_t wait_ns = why->engine.retry_ns > why->now_ns ? why->engine.retry_ns - why->now_ns
+							      : 0;
+
+	why->waits_for = "copy";
+	sal_words_add(&why->words,
+		      " Bringing them back failed %u times in a row; the next try is in %s.",
+		      why->engine.in_failures, sal_duration_format(wait_ns, wait, sizeof(wait)));
 }
 
 static void say_paged(struct svc_why *why)
@@ -93,7 +108,9 @@ static void say_paged(struct svc_why *why)
 	sal_words_add(&why->words,
 		      "paged: its %s lie in host memory; they come back when it has work and there "
 		      "is room.",
-		      sal_bytes_format(why->s->core->paged_bytes, bytes, sizeof(bytes)));
+		      sal_bytes_format(why->core.paged_bytes, bytes, sizeof(bytes)));
+	if (why->engine.retry_ns)
+		say_retry(why);
 }
 
 static void say_closing(struct svc_why *why)
@@ -115,35 +132,28 @@ static void say_closing(struct svc_why *why)
 			      "closing: its job has ended; what it holds goes with its last copy.");
 }
 
-/* The same order as svc_state_name. */
 static void say_state(struct svc_why *why)
 {
-	const struct sal_session *core = why->s->core;
+	static void (*const says[])(struct svc_why * why) = {
+		[SAL_STATE_REFUSED] = svc_why_refused, [SAL_STATE_RUNNING] = say_running,
+		[SAL_STATE_PAGING_OUT] = say_copying,  [SAL_STATE_PAGING_IN] = say_copying,
+		[SAL_STATE_PAUSED] = say_paused,       [SAL_STATE_WAITING] = svc_why_waiting,
+		[SAL_STATE_PAGED] = say_paged,	       [SAL_STATE_IDLE] = say_idle,
+		[SAL_STATE_READY] = svc_why_ready,
+	};
 
 	if (why->s->state != SVC_OPEN)
 		say_closing(why);
-	else if (core->refused)
-		svc_why_refused(why);
-	else if (core->running)
-		say_running(why);
-	else if (core->place == SAL_PAGING_OUT || core->place == SAL_PAGING_IN)
-		say_copying(why);
-	else if (core->paused)
-		say_paused(why);
-	else if (core->in_waiting)
-		svc_why_waiting(why);
-	else if (core->place == SAL_OUTSIDE && core->admitted)
-		say_paged(why);
-	else if (TAILQ_EMPTY(&core->queue) || !core->lane)
-		say_idle(why);
 	else
-		svc_why_ready(why);
+		says[why->engine.state](why);
 }
 
 void svc_why_say(struct svc_why *why)
 {
 	char about[SAL_UNITS_TEXT];
 
+	sal_engine_view(why->server->engine, why->s->core, &why->core);
+	sal_engine_explain(why->server->engine, why->s->core, &why->engine);
 	say_state(why);
 	if (why->estimate_s > 0)
 		sal_words_add(&why->words, " About %s.",

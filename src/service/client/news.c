@@ -26,14 +26,20 @@
 
 static bool has_work(const struct svc_session *s)
 {
-	return s->parked || s->account.used[SVC_COMPILES] > 0 || sal_session_has_work(s->core);
+	struct sal_session_view view;
+
+	sal_engine_view(s->server->engine, s->core, &view);
+	return s->parked || s->account.used[SVC_COMPILES] > 0 || view.has_work;
 }
 
 /* It has work, and none of it was done since the last check. */
 static bool is_left_waiting(const struct svc_session *s)
 {
-	return has_work(s) && !s->core->running && !s->core->closing &&
-	       s->core->done_iterations == s->patience.iterations &&
+	struct sal_session_view view;
+
+	sal_engine_view(s->server->engine, s->core, &view);
+	return has_work(s) && !view.running && !view.closing &&
+	       view.done_iterations == s->patience.iterations &&
 	       s->patience.tasks_done == s->patience.tasks;
 }
 
@@ -61,6 +67,14 @@ static void tell_end(struct svc_session *s, uint64_t now_ns)
 	svc_outbox_news(&s->outbox, words.at);
 }
 
+static uint64_t done_iterations(const struct svc_session *s)
+{
+	struct sal_session_view view;
+
+	sal_engine_view(s->server->engine, s->core, &view);
+	return view.done_iterations;
+}
+
 /* One round over all sessions. */
 struct round {
 	struct svc_server *server; /* borrowed */
@@ -77,7 +91,7 @@ static void check_patience(struct round *r, struct svc_session *s, uint64_t now_
 			tell_end(s, now_ns);
 		p->told = false;
 		p->since_ns = 0;
-		p->iterations = s->core->done_iterations;
+		p->iterations = done_iterations(s);
 		p->tasks = p->tasks_done;
 	} else if (p->since_ns == 0) {
 		p->since_ns = now_ns;

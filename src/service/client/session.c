@@ -169,14 +169,16 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		.declared = { hello->persist_bytes, hello->ephem_bytes },
 	};
 	struct svc_server *server = s->server;
+	struct sal_session_view view;
 	int rc;
 
 	svc_lock(server);
 	svc_recall_begin(s, hello, &job);
 	rc = sal_engine_open(server->engine, svc_now_ns(), &job, s, &s->core, err);
 	if (rc >= 0) {
-		s->id = s->core->id;
-		if (s->core->refused)
+		s->id = sal_session_id(s->core);
+		sal_engine_view(server->engine, s->core, &view);
+		if (view.refused)
 			rc = refuse(s, err);
 		else
 			rc = svc_attend_listen(server, s->bell, s->id, err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/lane.h"
+#include "core/view.h"
 #include "service/client/intake.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -77,8 +77,10 @@ static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
 /* Where its new buffers go: its lane, once that is open; they follow it when they are used. */
 static uint32_t home_lane(const struct svc_session *s)
 {
-	uint32_t lane = s->core->lane ? s->core->lane->index : 0;
+	uint32_t lane = sal_session_lane(s->core);
 
+	if (lane == SAL_NO_LANE)
+		lane = 0;
 	return atomic_load(&s->server->lanes[lane].stream) ? lane : 0;
 }
 

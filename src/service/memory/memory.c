@@ -24,7 +24,9 @@ static void tell(struct svc_session *s, uint64_t bytes)
 
 static bool has_room(const struct svc_session *s, uint64_t want)
 {
-	return s->core->place == SAL_RESIDENT && want <= s->core->held_bytes;
+	struct sal_session_memory memory = sal_session_memory(s->core);
+
+	return memory.place == SAL_RESIDENT && want <= memory.held_bytes;
 }
 
 bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes)
@@ -36,7 +38,8 @@ bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes)
 
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 {
-	uint64_t tracked = s->core->tracked_bytes;
+	struct sal_session_memory memory = sal_session_memory(s->core);
+	uint64_t tracked = memory.tracked_bytes;
 	uint64_t want;
 
 	svc_assert_locked(s->server);
@@ -52,7 +55,7 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 		return SVC_LATER;
 	s->need_refused = false;
 	/* One that was paged out comes back only for something it has not got. */
-	tell(s, s->core->place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
+	tell(s, memory.place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
 	if (s->need_refused)
 		return SVC_NO;
 	return has_room(s, want) ? SVC_YES : SVC_LATER;
@@ -69,7 +72,7 @@ void svc_memory_settle(struct svc_session *s)
 		svc_unpark(s);
 		return;
 	}
-	tracked = s->core->tracked_bytes;
+	tracked = sal_session_memory(s->core).tracked_bytes;
 	want = svc_memory_round(s->server, s->charged_bytes + s->promised_bytes);
 	if (want > tracked || tracked - want > s->server->grain_bytes)
 		tell(s, want);
@@ -78,8 +81,11 @@ void svc_memory_settle(struct svc_session *s)
 static uint64_t limit_of(const struct svc_session *s)
 {
 	uint64_t capacity = sal_engine_memory(s->server->engine)->capacity_bytes;
-	uint64_t limit = s->core->job.limit_bytes;
+	struct sal_session_view view;
+	uint64_t limit;
 
+	sal_engine_view(s->server->engine, s->core, &view);
+	limit = view.job.limit_bytes;
 	return limit && limit < capacity ? limit : capacity;
 }
 
@@ -103,11 +109,13 @@ static int list_holders(const struct svc_server *server, char *text, size_t size
 	int used = 0;
 
 	TAILQ_FOREACH(s, &server->sessions, link) {
-		if (s->core->held_bytes == 0 || (size_t)used >= size)
+		uint64_t held_bytes = sal_session_memory(s->core).held_bytes;
+
+		if (held_bytes == 0 || (size_t)used >= size)
 			continue;
 		used += snprintf(text + used, size - (size_t)used, "%s%s (%" PRIu64 ") %s",
 				 used ? ", " : "", s->name, s->id,
-				 sal_bytes_format(s->core->held_bytes, bytes, sizeof(bytes)));
+				 sal_bytes_format(held_bytes, bytes, sizeof(bytes)));
 	}
 	return used;
 }

@@ -8,7 +8,7 @@
 
 #include "base/log/log.h"
 #include "core/engine.h"
-#include "core/lane.h"
+#include "core/view.h"
 #include "service/client/session.h"
 #include "service/ledger.h"
 #include "service/memory/buffer.h"
@@ -187,9 +187,9 @@ static bool in_begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_transit *t = transit_of(errand);
 
-	const struct sal_lane *lane = session_of(t)->core->lane;
+	uint32_t lane = sal_session_lane(session_of(t)->core);
 
-	t->lane = lane ? lane->index : 0;
+	t->lane = lane == SAL_NO_LANE ? 0 : lane;
 	list_buffers(t);
 	return true;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "compile/store/image.h"
-#include "core/lane.h"
+#include "core/view.h"
 #include "service/client/session.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
@@ -140,10 +140,13 @@ static struct svc_program *program_of(struct svc_errand *errand)
 static bool is_worth_loading(const struct svc_program *p)
 {
 	const struct svc_session *s = p->session;
-	const struct sal_lane *lane = s->core->lane;
+	uint32_t index = sal_session_lane(s->core);
+	struct sal_lane_view lane;
 
-	return s->state == SVC_OPEN && p->refs > 1 && !p->loaded && lane && !lane->stuck &&
-	       atomic_load(&s->server->lanes[lane->index].stream);
+	if (s->state != SVC_OPEN || p->refs <= 1 || p->loaded || index == SAL_NO_LANE)
+		return false;
+	sal_engine_lane_view(s->server->engine, index, &lane);
+	return !lane.stuck && atomic_load(&s->server->lanes[index].stream);
 }
 
 static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
@@ -154,7 +157,7 @@ static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
 		svc_program_unref(p);
 		return false;
 	}
-	p->lane = p->session->core->lane->index;
+	p->lane = sal_session_lane(p->session->core);
 	return true;
 }
 

@@ -127,11 +127,14 @@ static bool is_same_job(const struct sal_job *a, const struct sal_job *b)
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES])
 {
 	struct svc_server *server = s->server;
-	struct sal_job job = s->core->job;
 	const struct svc_profile *profile;
+	struct sal_session_view view;
+	struct sal_job job;
 
 	if (!server->recall.profiles || !svc_program_keys_add(&s->recollection.programs, key))
 		return;
+	sal_engine_view(server->engine, s->core, &view);
+	job = view.job;
 	profile = svc_profiles_match(server->recall.profiles, s->name, &s->recollection.programs);
 	if (!profile && !s->remembered)
 		return;
@@ -143,7 +146,7 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 			     s->id, s->name, job.declared.persist_bytes, job.declared.ephem_bytes,
 			     (double)job.total_ns / 1e9);
 	s->remembered = profile != NULL;
-	if (is_same_job(&job, &s->core->job))
+	if (is_same_job(&job, &view.job))
 		return;
 	sal_engine_declare(server->engine, svc_now_ns(), s->core, &job);
 }
@@ -154,11 +157,13 @@ void svc_recall_end(struct svc_session *s)
 	struct svc_profile run = {
 		.persist_bytes = s->peak_bytes,
 		.ephem_bytes = s->temp_bytes,
-		.iterations = s->core->done_iterations,
-		.total_ns = s->core->used_ns,
 		.programs = s->recollection.programs,
 	};
+	struct sal_session_view view;
 
+	sal_engine_view(s->server->engine, s->core, &view);
+	run.iterations = view.done_iterations;
+	run.total_ns = view.used_ns;
 	if (!r->profiles || run.programs.count == 0 || run.iterations < ITERATIONS_MIN ||
 	    run.total_ns < RUN_NS_MIN)
 		return;

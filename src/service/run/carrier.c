@@ -9,7 +9,7 @@
 #include "base/log/log.h"
 #include "base/sys/thread.h"
 #include "base/sys/tidy.h"
-#include "core/lane.h"
+#include "core/view.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
@@ -156,8 +156,8 @@ static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
 	struct svc_session *s;
 
 	TAILQ_FOREACH(s, &server->posted, posted_link)
-		if (s->core->lane && s->core->lane->index == lane &&
-		    STAILQ_FIRST(&s->errands)->is_brief && !STAILQ_FIRST(&s->errands)->computes)
+		if (sal_session_lane(s->core) == lane && STAILQ_FIRST(&s->errands)->is_brief &&
+		    !STAILQ_FIRST(&s->errands)->computes)
 			return s;
 	return NULL;
 }

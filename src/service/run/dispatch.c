@@ -154,7 +154,7 @@ bool svc_execution_half(struct svc_execution *x)
 static void trace(struct svc_server *server, const struct sal_record *r,
 		  const struct sal_session *core, struct sal_iteration *it)
 {
-	const struct svc_session *s = core ? core->user : NULL;
+	const struct svc_session *s = core ? sal_session_user(core) : NULL;
 	const struct svc_execution *x = it ? svc_execution_of(it) : NULL;
 	struct sal_trace_span span = { x ? x->start_ns : 0, x ? x->end_ns : 0 };
 
@@ -231,7 +231,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 	} else if (it) {
 		note_about_execution(server, svc_execution_of(it), r);
 	} else if (core) {
-		note_about_session(server, core->user, r);
+		note_about_session(server, sal_session_user(core), r);
 	}
 }
 

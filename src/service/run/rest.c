@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/engine.h"
-#include "core/lane.h"
+#include "core/engine.h"
 #include "service/client/session.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
@@ -78,12 +78,12 @@ bool svc_rest_foresee(struct svc_server *server)
 
 static bool all_that_runs_is_short(const struct svc_server *server)
 {
-	const struct sal_lane *lane;
+	const struct sal_session *core;
 	uint32_t i;
 
 	for (i = 0; i < SAL_LANES_MAX; i++) {
-		lane = sal_engine_lane(server->engine, i);
-		if (lane->running && runs_longer_than(lane->running->user, SHORT_NS))
+		core = sal_engine_running(server->engine, i);
+		if (core && runs_longer_than(sal_session_user(core), SHORT_NS))
 			return false;
 	}
 	return true;

@@ -64,8 +64,8 @@ def test_why_says_what_a_job_waits_for(stage):
 
     def waits():
         answers.append(stage.json("why", "next"))
-        return re.fullmatch(r"ready: it waits for its turn in lane 0, where long \(id 1\) has run for \S+; under fair "
-                            r"it is next\.( About \S+\.)?", answers[-1]["text"])
+        return re.fullmatch(r"ready: it waits for its turn in lane 0, where long \(id 1\) has run for \S+; "
+                            r"it is next \(fair\)\.( About \S+\.)?", answers[-1]["text"])
 
     stage.wait(waits, "it to wait for the other")
     why = answers[-1]

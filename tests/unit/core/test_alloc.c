@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/engine.h"
+#include "core/policy.h"
 #include "support/rng.h"
 
 #define SESSIONS 40

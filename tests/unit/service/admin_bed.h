@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "compile/pool/pool.h"
+#include "core/policy.h"
 #include "service/admin/admin.h"
 #include "service/client/session.h"
 #include "service/server.h"

@@ -16,6 +16,7 @@
 #include <setjmp.h>
 #include <cmocka.h>
 
+#include "core/policy.h"
 #include "device/fake/impl.h"
 #include "service/client/session.h"
 #include "service/server.h"

@@ -65,14 +65,16 @@ static void test_states(void **state)
 		{ "refused", { .refused = true } },
 	};
 	struct sal_iteration it = { 0 };
-	struct sal_session ready = { .place = SAL_RESIDENT };
-	struct svc_session own = { .core = &ready };
+	struct sal_lane lane = { 0 };
+	struct sal_session ready = { .place = SAL_RESIDENT, .lane = &lane };
+	struct svc_server server = { 0 };
+	struct svc_session own = { .core = &ready, .server = &server };
 	size_t i;
 
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct sal_session core = cases[i].session;
-		struct svc_session s = { .core = &core };
+		struct svc_session s = { .core = &core, .server = &server };
 
 		TAILQ_INIT(&core.queue);
 		assert_string_equal(svc_state_name(&s), cases[i].name);

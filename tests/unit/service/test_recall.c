@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/engine.h"
+#include "core/policy.h"
 #include "service/client/session.h"
 #include "service/profile/profile.h"
 #include "service/server.h"

@@ -31,12 +31,12 @@ static void test_why_turn(void **state)
 
 	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "turn");
-	assert_says(answer, "text", "where a (id 1) has run for 4ms; under fair it is next.");
+	assert_says(answer, "text", "where a (id 1) has run for 4ms; it is next (fair).");
 	assert_int_equal(estimate_us(answer), 6000);
 	assert_says(answer, "text", "About 6ms.");
 
 	answer = bed_ask(b, "{'op': 'why', 'job': 'd'}"); /* 6 of a, 20 of c */
-	assert_says(answer, "text", "1 goes before it: c (id 2)");
+	assert_says(answer, "text", "; one job is ahead of it (fair): c (id 2).");
 	assert_int_equal(estimate_us(answer), 26000);
 	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 2);
 
@@ -101,6 +101,23 @@ static void test_why_memory(void **state)
 	bed_close(b);
 }
 
+/* The next iteration of a session adds to what it holds: that is what it waits for. */
+static void test_why_growth(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct svc_session *a = bed_add_plain(b, "a");
+	const json_t *answer;
+
+	(void)state;
+	(void)bed_add(b, "c", &(struct sal_job){ .declared = { 6 * GIB, 0 } });
+	b->executions[b->execution_count].iteration.grow_bytes = 3 * GIB;
+	bed_submit(b, a, 0);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'a'}");
+	assert_string_equal(bed_text(answer, "waits_for"), "memory");
+	assert_says(answer, "text", "it needs 3GiB (3GiB P + 0B E); 2GiB of 8GiB is free");
+	bed_close(b);
+}
+
 static void test_why_quiet(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -161,6 +178,7 @@ int main(void)
 		cmocka_unit_test(test_why_turn),
 		cmocka_unit_test(test_why_turn_of_the_first),
 		cmocka_unit_test(test_why_memory),
+		cmocka_unit_test(test_why_growth),
 		cmocka_unit_test(test_why_quiet),
 	};
 
