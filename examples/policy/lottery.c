@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lottery - an example of a policy that draws lots: each turn goes to a session by chance, in proportion to its weight.
+ * lottery - an example of a policy that draws lots: each turn goes to a session by chance, in
+ * proportion to its weight.
  *
- * Over many turns it is as fair as rr, with two numbers of memory. The engine may ask for the same turn several times,
- * so the draw is kept in the lane's slot until the session that was drawn starts. Chance comes from a generator in
- * the state: the same events give the same schedule, in salusd, in `salus sim` and in a replay.
+ * Over many turns it is as fair as rr, with two numbers of memory. The engine may ask for the same
+ * turn several times, so the draw is kept in the lane's slot until the session that was drawn
+ * starts. Chance comes from a generator in the state: the same events give the same schedule, in
+ * salusd, in `salus sim` and in a replay.
  *
  * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
  */

@@ -2,10 +2,11 @@
 /*
  * mlfq - an example of a policy that needs to be woken: a multi-level feedback queue with a boost.
  *
- * Everybody starts at the top level. Who has used up the quantum of its level goes one level down, where turns come
- * later but are twice as long. At the lowest level sessions take turns. After `boost` of device time all are at the top
- * again, so that nobody waits for ever behind newcomers. The boost changes the rank of every session at once: the alarm
- * counts one more era and asks for all ranks to be read again; a slot of an older era counts as new.
+ * Everybody starts at the top level. Who has used up the quantum of its level goes one level down,
+ * where turns come later but are twice as long. At the lowest level sessions take turns. After
+ * `boost` of device time all are at the top again, so that nobody waits for ever behind newcomers.
+ * The boost changes the rank of every session at once: the alarm counts one more era and asks for
+ * all ranks to be read again; a slot of an older era counts as new.
  *
  * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
  */

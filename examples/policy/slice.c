@@ -3,7 +3,8 @@
  * slice - an example of a policy: everybody in turn, for a second of device time each.
  *
  * Fairer than fifo, with far fewer switches than fair. A session's rank is the number of its turn;
- * when its second is used up, it takes the next free number, that is, it goes to the end of the line.
+ * when its second is used up, it takes the next free number, that is, it goes to the end of the
+ * line.
  */
 #include "core/policy.h"
 

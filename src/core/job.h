@@ -35,7 +35,7 @@ struct sal_job {
 
 struct sal_iteration {
 	uint64_t id; /* the caller's name for it, unique within its session */
-	struct sal_needs needs; /* persistent bytes held while it runs (outputs included), scratch */
+	struct sal_needs needs; /* persistent bytes while it runs, outputs included; scratch */
 	uint64_t grow_bytes; /* what it adds to the bytes the session holds by its own account */
 	uint64_t expected_ns; /* 0: unknown */
 	uint64_t submit_ns; /* set by the engine */

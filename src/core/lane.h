@@ -39,7 +39,9 @@ struct sal_lane {
 	bool shifted; /* waits for a neighbour's boundary to get its range */
 	uint64_t reserved_until_ns; /* idle on purpose until then; 0: not */
 
-	/* The policy's. A new lane takes over the largest clock there is, and gets an empty slot. */
+	/*
+	 * The policy's. A new lane takes over the largest clock there is, and gets an empty slot.
+	 */
 	uint64_t clock;
 	_Alignas(max_align_t) unsigned char slot[SAL_LANE_SLOT_BYTES];
 };

@@ -38,7 +38,9 @@ static int find_unopened(const struct sal_memory *m)
 	return closed ? __builtin_ctzll(closed) : -1;
 }
 
-/* Does lane `index` suit better than `best`? First no growth, then least waste, then the smallest. */
+/*
+ * Does lane `index` suit better than `best`? First no growth, then least waste, then the smallest.
+ */
 static bool suits_better(const struct sal_memory *m, uint64_t ephem, uint32_t index, int best)
 {
 	uint64_t a = m->lane_bytes[index];

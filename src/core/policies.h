@@ -40,7 +40,9 @@ const char *sal_policy_idea(const struct sal_policy *policy);
 /* Its own parameters, ended by one without a name; NULL: none. */
 const struct sal_param *sal_policy_params(const struct sal_policy *policy);
 
-/* Does the first session of a lane own it until it ends? Does who had a turn go behind the others? */
+/*
+ * Does the first session of a lane own it until it ends? Does who had a turn go behind the others?
+ */
 bool sal_policy_owns_lane(const struct sal_policy *policy);
 bool sal_policy_takes_turns(const struct sal_policy *policy);
 

@@ -2,23 +2,26 @@
 /*
  * policy - the contract between the engine and a scheduling policy.
  *
- * A policy gives every session a rank. The engine keeps sessions in that order where it matters: ready in a lane,
- * waiting for memory, candidates to be paged out. It does the memory and calls the policy when something happened.
- * A policy never sees a clock, allocates nothing and cannot block. The same calls give the same answers, chance
- * included: a policy that draws lots carries its own generator.
+ * A policy gives every session a rank. The engine keeps sessions in that order where it matters:
+ * ready in a lane, waiting for memory, candidates to be paged out. It does the memory and calls the
+ * policy when something happened. A policy never sees a clock, allocates nothing and cannot block.
+ * The same calls give the same answers, chance included: a policy that draws lots carries its own
+ * generator.
  *
- * Memory of a policy: `state` (one for the engine), each session's `slot` and each lane's `slot`. All are zeroed when
- * the policy is chosen; then come `tune`, `set` for every parameter, `join` for every session, and `enter` for those in a lane. A lane's slot
- * is also zeroed when the lane is opened. Fields of sessions and lanes that are not the policy's are read-only.
+ * Memory of a policy: `state` (one for the engine), each session's `slot` and each lane's `slot`.
+ * All are zeroed when the policy is chosen; then come `tune`, `set` for every parameter, `join` for
+ * every session, and `enter` for those in a lane. A lane's slot is also zeroed when the lane is
+ * opened. Fields of sessions and lanes that are not the policy's are read-only.
  *
- * When ranks are read. The engine reads a session's rank again after every event about that session: it was opened,
- * declared something, asked for memory, submitted, started or ended an iteration, was copied, moved, paused or resumed.
- * So a rank may depend on anything in the session, and on what an op changed when it was called for that session. After
- * `tune` and `set` the engine reads all ranks again. A policy that changes the rank of other sessions (a common
- * clock, a boost) must say so: sal_policy_reread().
+ * When ranks are read. The engine reads a session's rank again after every event about that
+ * session: it was opened, declared something, asked for memory, submitted, started or ended an
+ * iteration, was copied, moved, paused or resumed. So a rank may depend on anything in the session,
+ * and on what an op changed when it was called for that session. After `tune` and `set` the engine
+ * reads all ranks again. A policy that changes the rank of other sessions (a common clock, a boost)
+ * must say so: sal_policy_reread().
  *
- * A policy that misbehaves (picks what is not ready, or prefers a over b and b over a) is replaced by fifo on the spot,
- * and the engine emits SAL_EJECT.
+ * A policy that misbehaves (picks what is not ready, or prefers a over b and b over a) is replaced
+ * by fifo on the spot, and the engine emits SAL_EJECT.
  */
 #ifndef SAL_CORE_POLICY_H
 #define SAL_CORE_POLICY_H
@@ -47,19 +50,25 @@ struct sal_policy {
 	/* Chance decides: equal sessions do not go in order of age. */
 	bool draws_lots;
 
-	/* Parameters of its own, at most SAL_PARAMS_MAX, ended by one without a name; NULL: none. No name
-	 * is that of a knob. */
+	/*
+	 * Parameters of its own, at most SAL_PARAMS_MAX, ended by one without a name; NULL: none.
+	 * No name is that of a knob.
+	 */
 	const struct sal_param *params;
 
-	/* Required. The order of sessions: the smaller rank runs first, ties go to the older. No side
-	 * effects. */
+	/*
+	 * Required. The order of sessions: the smaller rank runs first, ties go to the older. No
+	 * side effects.
+	 */
 	struct sal_rank (*rank)(const void *state, const struct sal_session *s);
 
 	/* Optional. The policy was chosen (state is zero), or the tuning changed. */
 	void (*tune)(void *state, const struct sal_tuning *tuning);
 
-	/* Required if there are params. The policy was chosen (a call for each, with its default), or a person
-	 * changed this one. All ranks are read again. */
+	/*
+	 * Required if there are params. The policy was chosen (a call for each parameter, with its
+	 * default), or a person changed this one. All ranks are read again.
+	 */
 	void (*set)(void *state, uint32_t param, uint64_t value);
 
 	/* Optional. s was opened, or was there when the policy was chosen. */
@@ -71,8 +80,10 @@ struct sal_policy {
 	/* Optional. s has work again after it had none and its turn was no longer reserved. */
 	void (*wake)(void *state, struct sal_session *s);
 
-	/* Optional. An iteration of s starts in s->lane: the one that was picked, or a short program
-	 * that passes ahead of the order. */
+	/*
+	 * Optional. An iteration of s starts in s->lane: the one that was picked, or a short
+	 * program that passes ahead of the order.
+	 */
 	void (*start)(void *state, struct sal_session *s);
 
 	/* Optional. An iteration ended; used_ns is device time, already added to s->used_ns. */
@@ -85,8 +96,8 @@ struct sal_policy {
 	void (*leave)(void *state, struct sal_session *s);
 
 	/*
-	 * Optional. Is it worth paging `out` out to let `in` run, when the copies take cost_ns? Asked
-	 * only if `in` would run next. Must not say yes both ways round. Default: no.
+	 * Optional. Is it worth paging `out` out to let `in` run, when the copies take cost_ns?
+	 * Asked only if `in` would run next. Must not say yes both ways round. Default: no.
 	 */
 	bool (*prefers)(const void *state, const struct sal_session *in,
 			const struct sal_session *out, uint64_t cost_ns);
@@ -99,26 +110,32 @@ struct sal_policy {
 	bool (*opens)(const void *state, const struct sal_session *s, uint32_t open);
 
 	/*
-	 * Optional. Choose among the ready sessions of the lane (sal_lane_first, sal_lane_next): those that
-	 * may run now, and those with nothing queued whose turn is reserved. If one of the latter is
-	 * picked, the lane waits for it. Must return one of them. Default: the first.
+	 * Optional. Choose among the ready sessions of the lane (sal_lane_first, sal_lane_next):
+	 * those that may run now, and those with nothing queued whose turn is reserved. If one of
+	 * the latter is picked, the lane waits for it. Must return one of them. Default: the first.
 	 *
 	 * Called any number of times for one turn: after every event that concerns the lane while
-	 * nothing runs in it. A short program may go ahead of the session that was picked. So a draw must be remembered, in
-	 * the lane's slot, until `start` is called for the session that was drawn, or until that
-	 * session is not among the ready ones any more.
+	 * nothing runs in it. A short program may go ahead of the session that was picked. So a
+	 * draw must be remembered, in the lane's slot, until `start` is called for the session that
+	 * was drawn, or until that session is not among the ready ones any more.
+	 *
+	 * sal_engine_explain() asks at any time, and takes back what the answer changed in the
+	 * state and in the lane's slot. So `pick` must not change anything else.
 	 */
 	struct sal_session *(*pick)(void *state, struct sal_lane *lane);
 };
 
 /*
  * For policies, from within any op that gets a mutable state. Read the ranks of all sessions again,
- * before the next decision: within this event if its decision is not made yet, else with the next event. Costs
- * a call of `rank` for each session.
+ * before the next decision: within this event if its decision is not made yet, else with the next
+ * event. Costs a call of `rank` for each session.
  */
 void sal_policy_reread(void *state);
 
-/* Call `alarm` once, when all sessions together have used so much more device time. The last call counts. */
+/*
+ * Call `alarm` once, when all sessions together have used so much more device time. The last call
+ * counts.
+ */
 void sal_policy_wake_after(void *state, uint64_t device_ns);
 
 /* The ready sessions of a lane in rank order; NULL at the end. */

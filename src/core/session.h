@@ -20,7 +20,10 @@
 
 #include "core/job.h"
 
-/* Bytes that every session and every lane carries for the policy in force, and the policy for itself. */
+/*
+ * Bytes that every session and every lane carries for the policy in force, and the policy for
+ * itself.
+ */
 #define SAL_SLOT_BYTES 64
 #define SAL_LANE_SLOT_BYTES 32
 #define SAL_STATE_BYTES 128

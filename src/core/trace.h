@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace - records with all that is needed to repeat them: the layout in which salusd hands them out.
+ * trace - records with all that is needed to repeat them: the layout in which salusd hands them
+ * out.
  *
  *     head | entries, oldest first | names
  *
- * An entry of an event holds every argument of the engine's call; the entries of the decisions it caused
- * follow it. So a trace from which nothing was dropped, put to a fresh engine, gives the same decisions.
+ * An entry of an event holds every argument of the engine's call; the entries of the decisions it
+ * caused follow it. So a trace from which nothing was dropped, put to a fresh engine, gives the
+ * same decisions.
  *
- * Plain data of one machine and one version: it goes from a daemon to its own command line tool. What
- * is kept in files is JSON (docs/TRACE.md).
+ * Plain data of one machine and one version: it goes from a daemon to its own command line tool.
+ * What is kept in files is JSON (docs/TRACE.md).
  */
 #ifndef SAL_CORE_TRACE_H
 #define SAL_CORE_TRACE_H
@@ -76,8 +78,8 @@ struct sal_trace_head {
 };
 
 /*
- * Fill in an entry from within emit; s is the record's session, or NULL. Names and times of execution are
- * the caller's to add. The engine may be NULL: it is just being made.
+ * Fill in an entry from within emit; s is the record's session, or NULL. Names and times of
+ * execution are the caller's to add. The engine may be NULL: it is just being made.
  */
 void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engine,
 		    const struct sal_record *r, const struct sal_session *s);

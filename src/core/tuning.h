@@ -2,9 +2,10 @@
 /*
  * tuning - numbers that a person may change while jobs run.
  *
- * There are two kinds: the knobs of the engine (struct sal_tuning), the same under every policy, and the parameters of a
- * policy, which the policy describes and keeps. Both have a name, a unit, a default, a range and a sentence, so that
- * `--tune NAME=VALUE`, `salus policy NAME a=b` and their messages need to know none of them.
+ * There are two kinds: the knobs of the engine (struct sal_tuning), the same under every policy,
+ * and the parameters of a policy, which the policy describes and keeps. Both have a name, a unit, a
+ * default, a range and a sentence, so that `--tune NAME=VALUE`, `salus policy NAME a=b` and their
+ * messages need to know none of them.
  */
 #ifndef SAL_CORE_TUNING_H
 #define SAL_CORE_TUNING_H
@@ -32,11 +33,11 @@ struct sal_tuning {
 	uint64_t page_bytes_per_s; /* between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must buy this many times the time its copies take */
 	uint32_t pass_bound; /* times a waiting session may be passed over before it blocks */
-	uint64_t anticipate_ns; /* longest a turn is reserved for a session between two iterations */
+	uint64_t anticipate_ns; /* longest time that a turn is reserved between two iterations */
 	uint64_t short_ns; /* iterations expected to be shorter pass without a decision */
 	uint64_t idle_ns; /* a session idle that long gives up its memory to one that waits */
 	uint64_t guess_ns; /* srtf: least a job of unknown length is taken to need */
-	uint64_t stuck_ns; /* others leave a lane whose iteration runs that long; 0: they wait for it */
+	uint64_t stuck_ns; /* others leave a lane whose iteration runs that long; 0: never */
 };
 
 /* What salusd uses: others go on within a second. The simulator's iterations all end. */
@@ -74,8 +75,8 @@ struct sal_change {
 };
 
 /*
- * Read `name=value`. Fails with a sentence: -SAL_NOT_FOUND if there is no such knob and the policy has no such
- * parameter, -SAL_INVALID_ARGUMENT or -SAL_OUT_OF_RANGE if the value is none.
+ * Read `name=value`. Fails with a sentence: -SAL_NOT_FOUND if there is no such knob and the policy
+ * has no such parameter, -SAL_INVALID_ARGUMENT or -SAL_OUT_OF_RANGE if the value is none.
  */
 int sal_change_parse(const struct sal_policy *policy, const char *pair, struct sal_change *out,
 		     struct sal_err *err);

@@ -93,7 +93,7 @@ struct sal_turn_wait {
 	bool waits_for_range; /* the lane waits for a neighbour's boundary */
 	bool is_order_known; /* false: the policy picks, and tells only who is next */
 	uint32_t ahead_count;
-	struct sal_session *ahead[SAL_AHEAD_MAX]; /* the first of them, in the order of their turns */
+	struct sal_session *ahead[SAL_AHEAD_MAX]; /* in the order of their turns */
 	uint64_t ahead_ns; /* what their turns take; UINT64_MAX: unknown */
 };
 

@@ -3,8 +3,9 @@
  * admit - who needs memory, and giving it.
  *
  * Sessions that wait are served in the policy's order. One that does not fit now is passed over by
- * later ones, but only so often: then it is aged, and nobody later in the order is let in before it.
- * Growth of resident sessions is never held back, for the aged one may be waiting for them to end.
+ * later ones, but only so often: then it is aged, and nobody later in the order is let in before
+ * it. Growth of resident sessions is never held back, for the aged one may be waiting for them to
+ * end.
  */
 #include "core/engine/engine_impl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check - every invariant of the engine, computed again from the sessions and compared with what the
- * engine keeps. Tests call it after every event.
+ * check - every invariant of the engine, computed again from the sessions and compared with what
+ * the engine keeps. Tests call it after every event.
  */
 #include "core/engine/engine_impl.h"
 

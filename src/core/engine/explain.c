@@ -8,8 +8,8 @@
 #include "core/engine/engine_impl.h"
 
 /*
- * Who gets room before s: the claimant gets the room that is being made; one that is aged goes before
- * all that come later.
+ * Who gets room before s: the claimant gets the room that is being made; one that is aged goes
+ * before all that come later.
  */
 static struct sal_session *first_for_room(const struct sal_engine *e, const struct sal_session *s)
 {

@@ -48,7 +48,10 @@ struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct 
 	return choice;
 }
 
-/* The device's memory without s and without the sessions of a plan. A lane that runs keeps its size. */
+/*
+ * The device's memory without s and without the sessions of a plan. A lane that runs keeps its
+ * size.
+ */
 static void memory_without(const struct sal_memory *m, const struct sal_session *s,
 			   struct sal_memory *out)
 {
@@ -282,8 +285,8 @@ static bool any_shifted(const struct sal_engine *e, const struct sal_lane *but)
 }
 
 /*
- * The highest place for a lane between those that run, which a stuck one may leave scattered. Above every
- * range of such a gap there is one that runs, or the end of the device.
+ * The highest place for a lane between those that run, which a stuck one may leave scattered. Above
+ * every range of such a gap there is one that runs, or the end of the device.
  */
 static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, uint64_t span,
 		     uint64_t *out_at)
@@ -309,9 +312,9 @@ static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, ui
 
 /*
  * Give a lane at its boundary its range: where it belongs; or where it was, if a neighbour that has
- * not moved yet is in the way and nobody waits for this one to move. Otherwise it has to wait for that
- * neighbour's boundary. Each lane that starts anew starts in its place, so the wait is bounded. A stuck
- * neighbour has no boundary: then any gap will do.
+ * not moved yet is in the way and nobody waits for this one to move. Otherwise it has to wait for
+ * that neighbour's boundary. Each lane that starts anew starts in its place, so the wait is
+ * bounded. A stuck neighbour has no boundary: then any gap will do.
  */
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane)
 {

@@ -4,19 +4,19 @@
  *
  * Who may be asked to go:
  *   - one that has been idle for long, for anybody with work;
- *   - one the policy thinks worth less than the waiting one, which must be the next to run; the policy
- *     is told what the copies cost;
+ *   - one the policy thinks worth less than the waiting one, which must be the next to run; the
+ *     policy is told what the copies cost;
  *   - anyone, last in the policy's order first, if otherwise nothing would ever move again.
  *
  * One whose page-out failed is not asked again for a while (retry.c).
  *
- * A plan is made on a copy of the memory and carried out only if it suffices. One plan at a time: the
- * session it is for is the claimant, and nobody new is let in before it.
+ * A plan is made on a copy of the memory and carried out only if it suffices. One plan at a time:
+ * the session it is for is the claimant, and nobody new is let in before it.
  */
 #include "core/engine/engine_impl.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-#define LOOK_AGAIN_NS (NS_PER_S / 10)
+#define SEARCH_AGAIN_NS (NS_PER_S / 10)
 #define PRUNE_MAX 16
 
 enum plan_mode {
@@ -247,7 +247,10 @@ static void carry_out(struct sal_engine *e, struct plan *p)
 	e->memory_changed = true; /* a victim without bytes left room at once */
 }
 
-/* If nobody can be paged out the last resort is to tell the least important one that it cannot go on. */
+/*
+ * If nobody can be paged out the last resort is to tell the least important one that it cannot go
+ * on.
+ */
 static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
 {
 	struct sal_session *s;
@@ -296,7 +299,7 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 	/* A long search that failed is not repeated at every event. */
 	e->retry_ns = p.retry_ns;
 	if (p.count >= SAL_SEARCH_MAX && mode == PLAN_PREFERRED)
-		e->search_ns = e->now_ns + LOOK_AGAIN_NS;
+		e->search_ns = e->now_ns + SEARCH_AGAIN_NS;
 	return false;
 }
 

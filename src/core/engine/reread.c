@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reread - what a policy asks of the engine: to read all ranks again, and to be called after so much device time.
+ * reread - what a policy asks of the engine: to read all ranks again, and to be called after so
+ * much device time.
  *
- * A policy knows its state alone. The state is part of the engine, so the engine is found from there.
+ * A policy knows its state alone. The state is part of the engine, so the engine is found from
+ * there.
  */
 #include "core/engine/engine_impl.h"
 

@@ -3,11 +3,12 @@
  * retry - copies that failed. A decision is taken back, and not repeated at once.
  *
  * After a failed page-out the session is resident again. Its scratch may have been given to others
- * meanwhile; then it gets a lane without scratch, which always fits, and waits like any resident session
- * that needs more. So its bytes never stop counting, and every rule about residents holds for it.
+ * meanwhile; then it gets a lane without scratch, which always fits, and waits like any resident
+ * session that needs more. So its bytes never stop counting, and every rule about residents holds
+ * for it.
  *
- * After a failed page-in the session is outside again and rests: it does not wait for memory, so it holds
- * nobody back.
+ * After a failed page-in the session is outside again and rests: it does not wait for memory, so it
+ * holds nobody back.
  */
 #include "core/engine/engine_impl.h"
 
@@ -22,7 +23,10 @@ static uint64_t doubled(uint64_t ns, uint32_t failures, uint32_t most)
 	return ns << (failures - 1 < most ? failures - 1 : most);
 }
 
-/* --- page-out --------------------------------------------------------------------------------------- */
+/*
+ * --- page-out
+ * ---------------------------------------------------------------------------------------
+ */
 
 /* Back into a lane. If no lane suits it, any will do until it is moved. */
 static void go_home(struct sal_engine *e, struct sal_session *s)
@@ -66,7 +70,10 @@ void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sa
 	sal_settle(e);
 }
 
-/* --- page-in ---------------------------------------------------------------------------------------- */
+/*
+ * --- page-in
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* A need that would have been answered is open again. */
 static void reopen_need(struct sal_session *s)

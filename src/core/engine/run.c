@@ -3,9 +3,9 @@
  * run - whose turn it is in a lane.
  *
  * A lane at a boundary takes the session the policy puts first. If that session is only between two
- * iterations, the lane stays idle for it for a short, learned time (its turn is reserved): without that, a
- * job that submits one iteration at a time would lose the lane after each. Short programs pass ahead
- * of the order, one for each turn.
+ * iterations, the lane stays idle for it for a short, learned time (its turn is reserved): without
+ * that, a job that submits one iteration at a time would lose the lane after each. Short programs
+ * pass ahead of the order, one for each turn.
  */
 #include "core/engine/engine_impl.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settle - what happens after every event: sessions are put where they belong, those that wait are let
- * in, room is made, idle lanes are started, and the caller is asked to wake us if time alone could
- * change something.
+ * settle - what happens after every event: sessions are put where they belong, those that wait are
+ * let in, room is made, idle lanes are started, and the caller is asked to wake us if time alone
+ * could change something.
  */
 #include "core/engine/engine_impl.h"
 

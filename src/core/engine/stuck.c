@@ -2,13 +2,13 @@
 /*
  * stuck - iterations that take too long, perhaps for ever.
  *
- * A lane is stuck when its iteration has run for longer than tuning.stuck_ns and than four times what was
- * expected of it, if anything was; at most STUCK_MORE times stuck_ns longer than expected. For one whose
- * session is closed, what was expected no longer counts. A stuck lane
+ * A lane is stuck when its iteration has run for longer than tuning.stuck_ns and than four times
+ * what was expected of it, if anything was; at most STUCK_MORE times stuck_ns longer than expected.
+ * For one whose session is closed, what was expected no longer counts. A stuck lane
  *
  *   - keeps its range and its bytes, for the iteration uses them;
- *   - takes nobody in, and does not count as a lane of the policy or the operator: another may be opened;
- *   - is left by its other members: those with work wait for memory, as if they had outgrown the lane;
+ *   - takes nobody in, and does not count against the number of lanes: another may be opened;
+ *   - is left by its other members: those with work wait for memory, as if they outgrew it;
  *   - does not count as progress: if nothing else moves, others are paged out to make room.
  *
  * When its iteration ends after all, it is a lane like any other, perhaps one too many.

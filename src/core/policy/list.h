@@ -2,9 +2,9 @@
 /*
  * list - the policies there are, in the order in which people see them.
  *
- * SAL_POLICY(fair) stands for core/policy/fair.c, which defines sal_policy_fair. This is the only list: the build
- * takes its sources from here, and help, messages and tests take the names from here. Whoever includes this file
- * defines SAL_POLICY. New policies go to the end.
+ * SAL_POLICY(fair) stands for core/policy/fair.c, which defines sal_policy_fair. This is the only
+ * list: the build takes its sources from here, and help, messages and tests take the names from
+ * here. Whoever includes this file defines SAL_POLICY. New policies go to the end.
  */
 SAL_POLICY(fifo)
 SAL_POLICY(srtf)

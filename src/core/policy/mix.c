@@ -2,9 +2,10 @@
 /*
  * mix - inference beside training.
  *
- * Inference gets lanes of its own, so that a request never waits for a training iteration; if the number of
- * lanes is limited, one is left to training. Among inference sessions of one lane the request that came
- * first goes first. Training shares one lane by shortest remaining time, and makes room for inference.
+ * Inference gets lanes of its own, so that a request never waits for a training iteration; if the
+ * number of lanes is limited, one is left to training. Among inference sessions of one lane the
+ * request that came first goes first. Training shares one lane by shortest remaining time, and
+ * makes room for inference.
  */
 #include "core/lane.h"
 #include "core/policy/srtf.h"

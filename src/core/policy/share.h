@@ -3,9 +3,10 @@
  * share - a virtual clock per session, for policies that hand out equal (or weighted) parts of
  * something: device time (fair) or iterations (rr).
  *
- * What a session got, divided by its weight, is its clock; the lowest clock runs next. The lane's clock
- * is that of the session that ran last. A newcomer, and one that was idle, starts level with its lane:
- * it gets neither credit for the past nor a wait. One that had work but no memory keeps its arrears.
+ * What a session got, divided by its weight, is its clock; the lowest clock runs next. The lane's
+ * clock is that of the session that ran last. A newcomer, and one that was idle, starts level with
+ * its lane: it gets neither credit for the past nor a wait. One that had work but no memory keeps
+ * its arrears.
  */
 #ifndef SAL_CORE_POLICY_SHARE_H
 #define SAL_CORE_POLICY_SHARE_H

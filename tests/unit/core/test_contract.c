@@ -22,7 +22,10 @@ static int stop(void **state)
 	return 0;
 }
 
-/* --- reading all ranks again, and the alarm ------------------------------------------------------------- */
+/*
+ * --- reading all ranks again, and the alarm
+ * -------------------------------------------------------------
+ */
 
 /* Oldest first or youngest first; every 10 ms of device time it turns around. */
 struct flip_state {
@@ -119,7 +122,10 @@ static void test_a_new_policy_hears_no_old_alarm(void **state)
 	assert_true(drv_runs(j[1])); /* a is through; under the old alarm c would have come */
 }
 
-/* --- the lane's slot ---------------------------------------------------------------------------------------- */
+/*
+ * --- the lane's slot
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* Remembers in the lane's slot who ran there first, and picks it while it is ready. */
 static struct sal_rank faithful_rank(const void *state, const struct sal_session *s)
