@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/log/log.h"
 
 /* Lines in the log for each task. */
@@ -15,7 +16,7 @@
 
 static struct sal_chatter *chatter_of(uv_stream_t *stream)
 {
-	return (struct sal_chatter *)((char *)stream - offsetof(struct sal_chatter, pipe));
+	return SAL_CONTAINER_OF(stream, struct sal_chatter, pipe);
 }
 
 static void end_line(struct sal_chatter *c)

@@ -8,9 +8,11 @@
  */
 #include "core/engine/engine_impl.h"
 
+#include "base/container.h"
+
 static struct sal_engine *engine_of(void *state)
 {
-	return (struct sal_engine *)(void *)((char *)state - offsetof(struct sal_engine, state));
+	return SAL_CONTAINER_OF(state, struct sal_engine, state);
 }
 
 void sal_policy_reread(void *state)

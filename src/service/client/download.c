@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "service/client/intake.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -37,7 +38,7 @@ struct download {
 
 static struct download *download_of(struct svc_errand *errand)
 {
-	return (struct download *)((char *)errand - offsetof(struct download, errand));
+	return SAL_CONTAINER_OF(errand, struct download, errand);
 }
 
 static void download_unref(struct download *d)
@@ -189,7 +190,7 @@ struct await {
 
 static struct await *await_of(struct svc_errand *errand)
 {
-	return (struct await *)((char *)errand - offsetof(struct await, errand));
+	return SAL_CONTAINER_OF(errand, struct await, errand);
 }
 
 static void await_unref(struct await *a)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "core/view.h"
 #include "service/client/intake.h"
 #include "service/client/outbox.h"
@@ -191,7 +192,7 @@ struct copy {
 
 static struct copy *copy_of(struct svc_errand *errand)
 {
-	return (struct copy *)((char *)errand - offsetof(struct copy, errand));
+	return SAL_CONTAINER_OF(errand, struct copy, errand);
 }
 
 static void on_copied(void *ctx, int code, const char *message)

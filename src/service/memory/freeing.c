@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/memory/freeing.h"
 
-#include <stddef.h>
-
+#include "base/container.h"
 #include "service/client/session.h"
 #include "service/idmap.h"
 #include "service/memory/buffer.h"
@@ -19,8 +18,7 @@
 
 static struct svc_session *session_of(struct svc_errand *errand)
 {
-	return (struct svc_session *)((char *)errand -
-				      offsetof(struct svc_session, freeing.errand));
+	return SAL_CONTAINER_OF(errand, struct svc_session, freeing.errand);
 }
 
 /* A closing session gives up everything it has, some at a time. */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/log/log.h"
 #include "core/engine.h"
 #include "core/view.h"
@@ -21,12 +22,12 @@
 
 static struct svc_transit *transit_of(struct svc_errand *errand)
 {
-	return (struct svc_transit *)((char *)errand - offsetof(struct svc_transit, errand));
+	return SAL_CONTAINER_OF(errand, struct svc_transit, errand);
 }
 
 static struct svc_session *session_of(struct svc_transit *t)
 {
-	return (struct svc_session *)((char *)t - offsetof(struct svc_session, transit));
+	return SAL_CONTAINER_OF(t, struct svc_session, transit);
 }
 
 /* References to all buffers of the session that have memory. */

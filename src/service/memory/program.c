@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "compile/store/image.h"
 #include "core/view.h"
 #include "service/client/session.h"
@@ -129,7 +130,7 @@ int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err)
 
 static struct svc_program *program_of(struct svc_errand *errand)
 {
-	return (struct svc_program *)((char *)errand - offsetof(struct svc_program, ahead));
+	return SAL_CONTAINER_OF(errand, struct svc_program, ahead);
 }
 
 /*

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "base/log/log.h"
 #include "core/engine.h"
 #include "service/client/news.h"
@@ -304,9 +305,7 @@ static bool carry_out(struct svc_server *server) SVC_LOCKED
 
 	for (n = 0; n < DECISIONS_MAX && (d = STAILQ_FIRST(&server->decisions)); n++) {
 		uint32_t verdicts = d->verdicts;
-		struct svc_execution *x =
-			(struct svc_execution *)((char *)d -
-						 offsetof(struct svc_execution, decision));
+		struct svc_execution *x = SAL_CONTAINER_OF(d, struct svc_execution, decision);
 
 		STAILQ_REMOVE_HEAD(&server->decisions, link);
 		d->verdicts = 0;

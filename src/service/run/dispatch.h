@@ -29,6 +29,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/container.h"
 #include "core/engine.h"
 #include "service/run/carrier.h"
 
@@ -101,7 +102,7 @@ struct svc_execution {
 
 static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
 {
-	return (struct svc_execution *)((char *)it - offsetof(struct svc_execution, iteration));
+	return SAL_CONTAINER_OF(it, struct svc_execution, iteration);
 }
 /* The lane is busy with it. */
 static inline bool svc_execution_has_started(const struct svc_execution *x)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/container.h"
 #include "service/client/session.h"
 #include "service/memory/buffer.h"
 #include "service/memory/lane.h"
@@ -32,7 +33,7 @@
 
 static struct svc_execution *execution_of(struct svc_errand *errand)
 {
-	return (struct svc_execution *)((char *)errand - offsetof(struct svc_execution, errand));
+	return SAL_CONTAINER_OF(errand, struct svc_execution, errand);
 }
 
 /* A failed argument makes the outputs fail, too. */
