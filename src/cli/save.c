@@ -2,9 +2,12 @@
 #include "cli/save.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/sys/file.h"
 
 static bool is_special(const char *path)
 {
@@ -29,9 +32,7 @@ int cli_save(const char *path, cli_write_fn *write, const void *what, struct sal
 	rc = write(file, what, err);
 	if ((ferror(file) | fclose(file)) && rc >= 0)
 		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc >= 0 && !special && rename(temporary, path) < 0)
+	if (!special && !sal_file_replace(AT_FDCWD, temporary, path, rc >= 0) && rc >= 0)
 		rc = sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
-	if (rc < 0 && !special)
-		(void)remove(temporary);
 	return rc;
 }

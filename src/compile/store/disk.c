@@ -15,6 +15,7 @@
 #include <sodium.h>
 
 #include "base/sys/fd.h"
+#include "base/sys/file.h"
 #include "base/sys/io.h"
 #include "compile/store/image.h"
 #include "compile/store/secret.h"
@@ -306,16 +307,13 @@ int sal_disk_write(struct sal_disk *disk, struct sal_image *image)
 	name_of(image->key, name);
 	randombytes_buf(&nonce, sizeof(nonce));
 	(void)snprintf(temp, sizeof(temp), TEMP_PREFIX "%016llx", (unsigned long long)nonce);
-	fd = openat(disk->dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = sal_file_create(disk->dir_fd, temp);
 	if (fd < 0)
 		return -SAL_UNAVAILABLE;
 	fine = write_file(disk, fd, image);
 	fine = close(fd) == 0 && fine;
-	fine = fine && renameat(disk->dir_fd, temp, disk->dir_fd, name) == 0;
-	if (!fine) {
-		(void)unlinkat(disk->dir_fd, temp, 0);
+	if (!sal_file_replace(disk->dir_fd, temp, name, fine))
 		return -SAL_UNAVAILABLE;
-	}
 	if (!take_room(disk, sal_seal_bytes(image)))
 		trim(disk, name);
 	return SAL_OK;

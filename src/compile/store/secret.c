@@ -9,6 +9,8 @@
 
 #include <sodium.h>
 
+#include "base/sys/file.h"
+
 #define TEMP_NAME_BYTES 32
 #define TRIES 3
 
@@ -35,7 +37,7 @@ static int read_secret(int dir_fd, uint8_t secret[SAL_SEAL_SECRET_BYTES])
 static int write_temp(int dir_fd, const char *name)
 {
 	uint8_t secret[SAL_SEAL_SECRET_BYTES];
-	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = sal_file_create(dir_fd, name);
 	int rc = SAL_OK;
 
 	if (fd < 0)

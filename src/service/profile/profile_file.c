@@ -12,6 +12,7 @@
 #include <jansson.h>
 #include <sodium.h>
 
+#include "base/sys/file.h"
 #include "service/profile/profile.h"
 
 #define VERSION 1
@@ -209,17 +210,14 @@ static bool write_file(int fd, const json_t *root)
 static int replace(const char *path, char *temp, const json_t *root, struct sal_err *err)
 {
 	int fd = mkostemp(temp, O_CLOEXEC); /* mode 0600 */
-	int reason;
 
 	if (fd < 0)
 		return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path, strerror(errno));
 	errno = 0;
-	if (write_file(fd, root) && rename(temp, path) == 0)
+	if (sal_file_replace(AT_FDCWD, temp, path, write_file(fd, root)))
 		return SAL_OK;
-	reason = errno;
-	(void)unlink(temp);
 	return sal_err_set(err, SAL_UNAVAILABLE, "%s: %s", path,
-			   reason ? strerror(reason) : "cannot be written");
+			   errno ? strerror(errno) : "cannot be written");
 }
 
 int svc_profile_file_write(const char *path, const struct svc_profile_list *list,
