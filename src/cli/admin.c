@@ -21,7 +21,7 @@
 struct line {
 	char *at; /* owned */
 	size_t used, room;
-	int fd; /* owned: came with it; -1: none */
+	int fd; /* owned: the descriptor that came with the line; -1: none */
 };
 
 static int refuse_connect(const char *path, int why, struct sal_err *err)
@@ -57,7 +57,7 @@ static int connect_within(const char *path, int wait_ms, struct sal_err *err)
 	return refuse_connect(path, why, err);
 }
 
-/* Waits until fd can be read or written (POLLIN, POLLOUT), or is at its end. */
+/* Waits until fd is ready to read or write (POLLIN, POLLOUT) or has ended. */
 static int wait_for(int fd, short events, int64_t deadline_ms, struct sal_err *err)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -99,13 +99,13 @@ static int send_request(int fd, const json_t *request, int64_t deadline_ms, stru
 
 	if (!text)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	text[length] = '\n'; /* in place of the NUL: the line goes out in one piece */
+	text[length] = '\n'; /* replaces the NUL: the line goes out in one piece */
 	rc = send_all(fd, text, length + 1, deadline_ms, err);
 	free(text);
 	return rc;
 }
 
-/* Room for more; false if that would be too much, or there is no memory. */
+/* Makes room for more bytes. False: the answer is too long, or there is no memory. */
 static bool grow(struct line *line)
 {
 	size_t room = line->room ? line->room * 2 : 4096;
@@ -118,7 +118,7 @@ static bool grow(struct line *line)
 	return true;
 }
 
-/* Keep the descriptor that came with the bytes; there is room for one. */
+/* Keeps the descriptor that came with the bytes. There is room for one. */
 static void take_fd(struct msghdr *message, struct line *line)
 {
 	struct cmsghdr *head = CMSG_FIRSTHDR(message);
@@ -146,7 +146,10 @@ static ssize_t receive_bytes(int fd, struct line *line)
 	return n;
 }
 
-/* Receives some more. 1 when the line is whole: line->used then counts what is before the newline. */
+/*
+ * Receives more bytes. Returns 1 when the line is complete; then line->used counts the bytes before
+ * the newline.
+ */
 static int receive_some(int fd, struct line *line, struct sal_err *err)
 {
 	ssize_t n = receive_bytes(fd, line);

@@ -12,7 +12,7 @@
 #include "cli/screen.h"
 #include "link/paths.h"
 
-/* The code of a name as sal_code_name gives it. */
+/* The code whose sal_code_name is this. */
 static enum sal_code code_named(const char *name)
 {
 	int code;
@@ -40,7 +40,9 @@ int cli_refusal(json_t **reply, struct sal_err *err)
 	return rc;
 }
 
-/* Puts into err why cli_admin_ask(path) failed with code, and what to do; returns an exit code. */
+/*
+ * Sets err to the reason why cli_admin_ask(path) failed, and to the remedy. Returns an exit code.
+ */
 static int explain(const char *path, bool given, int code, struct sal_err *err)
 {
 	if (code == -SAL_UNAVAILABLE && given)
@@ -67,7 +69,7 @@ int cli_unreachable(const char *path, bool given, int code, struct sal_err *err)
 	return cli_fail(status, err);
 }
 
-/* What a refusal by the daemon means to a script. */
+/* The exit code for a refusal by the daemon. */
 static enum cli_exit exit_of(int code)
 {
 	switch (-code) {
@@ -82,7 +84,10 @@ static enum cli_exit exit_of(int code)
 	}
 }
 
-/* Where to ask. A directory that is not there yet is fine: then nobody listens in it. */
+/*
+ * The socket to connect to. If its directory does not exist yet, no daemon listens, which is no
+ * error.
+ */
 static int find_socket(char *out, size_t size, bool *out_given, struct sal_err *err)
 {
 	char dir[SAL_PATH_BYTES];
@@ -96,7 +101,7 @@ static int find_socket(char *out, size_t size, bool *out_given, struct sal_err *
 	return rc == -SAL_NOT_FOUND ? SAL_OK : rc;
 }
 
-/* An exit code; what there is to say is in err. */
+/* Returns an exit code. The reason of a failure is in err. */
 static int try_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd, struct sal_err *err)
 {
 	char path[SAL_PATH_BYTES];
@@ -131,7 +136,7 @@ int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err)
 {
 	int fd, rc = try_ask_fd(take_request, out_reply, &fd, err);
 
-	drop_fd(&fd); /* it was not asked for */
+	drop_fd(&fd); /* the caller did not ask for it */
 	return rc;
 }
 
@@ -166,7 +171,7 @@ int cli_ask_and_show(json_t *take_request, bool json, cli_show_fn *show, const v
 	return rc;
 }
 
-/* --socket is SALUS_SOCKET for one call. */
+/* --socket sets SALUS_SOCKET for this call. */
 static int take_socket(const struct cli_command *command, const char *path)
 {
 	if (!path || !*path)

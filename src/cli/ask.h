@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ask - what the commands that talk to salusd have in common: whom to ask, what to tell the user if
- * that fails, what to exit with.
+ * ask - what the commands that talk to salusd share: which daemon to ask, the message if that
+ * fails, and the exit code.
  */
 #ifndef SAL_CLI_ASK_H
 #define SAL_CLI_ASK_H
@@ -15,27 +15,28 @@
 struct cli_command;
 
 /*
- * Asks the daemon that SALUS_SOCKET names, or the one in the usual place, and says on stderr what went
- * wrong and what to do. Takes the request. Returns an exit code; on CLI_OK the caller owns *out_reply.
+ * Asks the daemon that SALUS_SOCKET names, or the one in the usual place. If that fails, prints the
+ * reason and the remedy on stderr. Takes the request. Returns an exit code; on CLI_OK the caller
+ * owns *out_reply.
  */
 int cli_ask(json_t *take_request, json_t **out_reply);
 
 /* Shows an answer on stdout; returns an exit code. */
 typedef int cli_show_fn(const json_t *reply, const void *ctx);
 
-/* Asks and shows the answer, or prints it as it is if `json`. Returns an exit code. */
+/* Asks and shows the answer; with `json`, prints the answer as it came. Returns an exit code. */
 int cli_ask_and_show(json_t *take_request, bool json, cli_show_fn *show, const void *ctx);
 
-/* Asks, for an answer that comes with a descriptor: *out_fd, the caller's to close, or -1. */
+/* The same for an answer with a descriptor. The caller closes *out_fd; -1: none came. */
 int cli_ask_fd(json_t *take_request, json_t **out_reply, int *out_fd);
 
-/* The same without a word: what there is to say is in err. */
+/* The same, but prints nothing. The reason of a failure is in err. */
 int cli_try_ask(json_t *take_request, json_t **out_reply, struct sal_err *err);
 
-/* What is left of a command's line without the options that all these commands take. */
+/* The words of a command line, without the options that all these commands take. */
 struct cli_words {
 	bool json; /* --json */
-	char **at; /* borrowed: argv, moved together */
+	char **at; /* borrowed: argv, which is compacted */
 	int count;
 };
 
@@ -51,31 +52,33 @@ int cli_expect_words(const struct cli_command *command, const struct cli_words *
 /* For a command that takes those options and nothing else; returns an exit code. */
 int cli_parse_json_flag(const struct cli_command *command, int argc, char **argv, bool *out_json);
 
-/* If *reply is not "ok": frees it, sets it to NULL, and fails with the daemon's code and sentence. */
+/* If *reply is not "ok": frees it, sets it to NULL, and fails with the daemon's code and text. */
 int cli_refusal(json_t **reply, struct sal_err *err);
 
 /* Says on stderr why cli_admin_ask(path) failed with code, and what to do; returns an exit code. */
 int cli_unreachable(const char *path, bool given, int code, struct sal_err *err);
 
-/* A text in an object, or "" if there is none of that name. */
+/* The text of a key, "" if there is none. */
 const char *cli_json_text(const json_t *object, const char *key);
 
-/* A number in an object, 0 if there is none of that name. */
+/* The number of a key, 0 if there is none. */
 double cli_json_number(const json_t *object, const char *key);
 
-/* The same as a whole number, 0 for what cannot be one. */
+/* The same as a whole number; 0 if it is none. */
 uint64_t cli_json_count(const json_t *object, const char *key);
 
-/* Seconds as the daemon gives them; 0 for what cannot be a time. */
+/* Seconds of the daemon in ns; 0 if they are no time. */
 uint64_t cli_seconds_to_ns(double seconds);
 
-/* An object as `--json` shows it, in the daemon's order. Returns an exit code. */
+/* Prints an object as `--json` shows it, in the daemon's order. Returns an exit code. */
 int cli_json_print(const json_t *object);
 
-/* A sentence of the daemon's on stdout, with a newline, and with nothing that a terminal would obey. */
+/*
+ * Prints a sentence of the daemon and a newline. Characters that control a terminal are replaced.
+ */
 void cli_print_text(const char *text);
 
-/* "out of memory" on stderr; returns CLI_FAILED. */
+/* Prints "out of memory" on stderr; returns CLI_FAILED. */
 int cli_no_memory(void);
 
 #endif

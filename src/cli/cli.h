@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli - what a command of `salus` is, how it ends, and what it says when it fails.
+ * cli - the table entry of a command of `salus`, its exit codes, and its error messages.
  */
 #ifndef SAL_CLI_CLI_H
 #define SAL_CLI_CLI_H
@@ -22,7 +22,7 @@ enum cli_exit {
 	CLI_CANNOT_CREATE = 73,
 	CLI_TRY_LATER = 75,
 	CLI_PERMISSION = 77,
-	/* Of `salus run`, as env(1) has them: it failed itself, or could not run, or find, the command. */
+	/* Of `salus run`, as in env(1): salus itself failed, CMD cannot be run, there is no CMD. */
 	CLI_RUN_FAILED = 125,
 	CLI_RUN_CANNOT = 126,
 	CLI_RUN_NOT_FOUND = 127,
@@ -34,7 +34,7 @@ struct cli_command {
 	const char *usage; /* what follows the name, and the options */
 	void (*more_help)(void); /* prints the rest of the help; NULL: that is all */
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns an exit code */
-	bool wraps; /* another command's line follows, so `--help` in it may not be for us */
+	bool wraps; /* the line of another command follows, with a --help of its own */
 };
 
 extern const struct cli_command cli_cmd_kill;
@@ -52,16 +52,16 @@ extern const struct cli_command cli_cmd_top;
 extern const struct cli_command cli_cmd_trace;
 extern const struct cli_command cli_cmd_why;
 
-/* How a command is called, on stdout; returns CLI_OK. */
+/* Prints how to call the command on stdout; returns CLI_OK. */
 int cli_help(const struct cli_command *command);
 
-/* Say what is wrong with the call, and where to read on; returns CLI_USAGE. */
+/* Prints what is wrong with the call, and where the help is; returns CLI_USAGE. */
 int cli_usage_error(const struct cli_command *command, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * The same for an option that getopt_long did not take: it returned `option`, '?' or ':'. The list of
- * short options starts with ':', so that getopt_long itself says nothing.
+ * The same for an option that getopt_long did not take: it returned `option`, '?' or ':'. The list
+ * of short options starts with ':', so that getopt_long itself says nothing.
  */
 int cli_option_error(const struct cli_command *command, const struct option *table, int option,
 		     char *const *argv);
@@ -69,10 +69,10 @@ int cli_option_error(const struct cli_command *command, const struct option *tab
 /* The same for a word that starts with '-' and is none of the options named in command->usage. */
 int cli_unknown_option(const struct cli_command *command, const char *word);
 
-/* `salus: text` on stderr; returns code. */
+/* Prints `salus: text` on stderr; returns code. */
 int cli_fail(enum cli_exit code, const struct sal_err *err);
 
-/* What was printed on stdout must get there; returns CLI_OK, or CLI_FAILED once it has said so. */
+/* Flushes stdout. Returns CLI_OK, or prints why that failed and returns CLI_FAILED. */
 int cli_flush(void);
 
 #endif

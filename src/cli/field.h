@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * field - what an object of the daemon's holds under a key, as a column of a table.
+ * field - a value of an object of the daemon as a column of a table.
  *
- * A field that a daemon of another version does not send, or that makes no sense, shows as "-".
+ * A field that the daemon does not send, or that makes no sense, shows as "-".
  */
 #ifndef SAL_CLI_FIELD_H
 #define SAL_CLI_FIELD_H

@@ -56,7 +56,7 @@ static bool asks_for_help(int argc, char **argv)
 	return false;
 }
 
-/* If we were started without stdin, stdout or stderr, no other file may take their place. */
+/* If stdin, stdout or stderr is closed, no other file may take its number. */
 static void hold_places(void)
 {
 	int fd;
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 	const struct cli_command *const *c;
 
 	hold_places();
-	/* Only to tell characters from bytes; numbers stay as they are. */
+	/* Only the encoding of characters; numbers keep their format. */
 	(void)setlocale(LC_CTYPE, "C.UTF-8");
 	if (argc < 2) {
 		print_help(stderr);

@@ -30,7 +30,7 @@ bool cli_screen_is_utf8(void)
 	return is_utf8;
 }
 
-/* One character at text: its bytes and its width. A width of -1 cannot be shown. */
+/* One character at text: its bytes and its width. Width -1: it cannot be shown. */
 static size_t next_char(const char *text, int *out_width)
 {
 	mbstate_t state = { 0 };
@@ -38,7 +38,8 @@ static size_t next_char(const char *text, int *out_width)
 	size_t bytes = mbrtowc(&c, text, strlen(text), &state);
 
 	*out_width = -1;
-	if (bytes == 0 || bytes > strlen(text)) /* 0 does not happen, the others say "invalid" */
+	if (bytes == 0 ||
+	    bytes > strlen(text)) /* 0 cannot happen; the other values mean "invalid" */
 		return 1;
 	*out_width = wcwidth(c);
 	return bytes;

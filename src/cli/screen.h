@@ -8,13 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Cells in a line of stdout; 0 if it is no terminal: then nothing has to fit. */
+/* Cells in a line of stdout; 0: stdout is no terminal, and no line needs to fit. */
 size_t cli_screen_width(void);
 
 /* Whether the user's locale says that the terminal shows UTF-8. */
 bool cli_screen_is_utf8(void);
 
-/* A copy that is safe to show and at most so many cells wide (0: any); to be freed. NULL: no memory. */
+/*
+ * A copy without control characters, at most so many cells wide (0: any width). The caller frees
+ * it. NULL: no memory.
+ */
 char *cli_screen_text(const char *text, size_t cells_max);
 
 /* How many cells a text takes. */

@@ -2,8 +2,8 @@
 /*
  * table - aligned columns for people.
  *
- * Cells may hold what others chose, such as a job's name: what a terminal would obey instead of show
- * becomes "?", and columns line up by what is seen, not by bytes.
+ * A cell may hold text that others chose, such as a job's name. Characters that would control the
+ * terminal become "?". Columns are aligned by cells on the screen, not by bytes.
  */
 #ifndef SAL_CLI_TABLE_H
 #define SAL_CLI_TABLE_H
@@ -18,7 +18,7 @@ struct cli_column {
 	const char *title;
 	bool right; /* numbers */
 	size_t cells_max; /* of the terminal; longer texts are cut. 0: no limit */
-	unsigned spare; /* the column with the largest goes first where there is no room; 0: stays */
+	unsigned spare; /* the largest is hidden first if there is no room; 0: never */
 };
 
 struct cli_table {
@@ -34,13 +34,13 @@ struct cli_table {
 void cli_table_init(struct cli_table *table, const struct cli_column *columns, size_t count);
 void cli_table_fini(struct cli_table *table);
 
-/* The next text, from left to right and top to bottom. It is copied. */
+/* Adds the next cell, from left to right and top to bottom. Copies the text. */
 void cli_table_add(struct cli_table *table, const char *text);
 
-/* Leave out columns until the rest is at most so wide, if that can be; 0: leave all. */
+/* Hides columns until the rest is at most so wide, if possible; 0: hides none. */
 void cli_table_fit(struct cli_table *table, size_t cells);
 
-/* False if a text was lost for lack of memory; then nothing is printed. */
+/* Returns false and prints nothing if a text was lost for lack of memory. */
 bool cli_table_print(const struct cli_table *table, FILE *out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * events - the Trace Event Format, as Perfetto and chrome://tracing read it, one event to a line.
+ * events - the Trace Event Format of Perfetto and chrome://tracing, one event per line.
  *
- * Texts are UTF-8: whoever reads them in has seen to that. Errors show in ferror(out).
+ * Texts are UTF-8; the code that reads them checks that. Errors show in ferror(out).
  */
 #ifndef SAL_RECORDING_EVENTS_H
 #define SAL_RECORDING_EVENTS_H
@@ -17,7 +17,7 @@ struct rec_events {
 	uint64_t origin_ns; /* where its time starts */
 };
 
-/* Any JSON: a text in quotes; a number, in quotes if it is too large for most readers. */
+/* JSON values: a text in quotes; a number, in quotes if it is too large for most readers. */
 void rec_json_text(FILE *out, const char *text);
 void rec_json_number(FILE *out, uint64_t number);
 
@@ -25,7 +25,7 @@ void rec_json_number(FILE *out, uint64_t number);
 void rec_event_process(const struct rec_events *e, const char *name);
 void rec_event_track(const struct rec_events *e, unsigned track, const char *name);
 
-/* An event without its end: `}`, or `,"args":{...}}`, is the caller's to write. */
+/* Starts an event. The caller writes the end: `}`, or `,"args":{...}}`. */
 void rec_event_open(const struct rec_events *e, const char *phase, unsigned track, uint64_t at_ns);
 void rec_event_interval(const struct rec_events *e, unsigned track, uint64_t from_ns,
 			uint64_t to_ns);

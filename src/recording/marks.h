@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * marks - what is drawn of an engine: slices of lanes and jobs, moments, counters.
+ * marks - events that show an engine: slices of lanes and jobs, moments, counters.
  */
 #ifndef SAL_RECORDING_MARKS_H
 #define SAL_RECORDING_MARKS_H
@@ -8,20 +8,20 @@
 #include "core/trace.h"
 #include "recording/events.h"
 
-/* An iteration: in its lane it is called by its job. */
+/* An iteration. In its lane it has the name of its job. */
 void rec_mark_in_lane(const struct rec_events *e, unsigned track, const char *job,
 		      const struct sal_record *grant, const struct sal_trace_span *span);
 void rec_mark_in_job(const struct rec_events *e, unsigned track, const struct sal_record *grant,
 		     const struct sal_trace_span *span);
 
-/* From the record of its decision on. */
+/* Starts at the record of the decision. */
 void rec_mark_copy(const struct rec_events *e, unsigned track, const struct sal_record *start,
 		   uint64_t end_ns);
 
 void rec_mark_wait(const struct rec_events *e, unsigned track, const char *why,
 		   const struct sal_trace_span *span);
 
-/* A moment, of the track; of the whole process if that is 0. */
+/* A moment of a track; track 0 is the whole process. */
 void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r);
 
 /* From now on the job may hold so much; 0: no limit. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions are compared as they are made, each with the next that was recorded; the first that differs
- * ends it. A trace may come from anywhere, so an event is put to the engine only if it keeps the
+ * Each decision is compared with the next recorded one as it is made. The first difference ends the
+ * replay. A trace may come from anywhere, so the engine gets an event only if the event keeps the
  * engine's contract.
  */
 #include "recording/replay.h"
@@ -42,7 +42,7 @@ static const struct sal_record *recorded(const struct replay *p)
 	return p->next < p->trace->head->count && sal_record_is_decision(r) ? r : NULL;
 }
 
-/* Either may be NULL: nothing. */
+/* NULL means no decision. */
 static void differ(struct replay *p, const struct sal_record *was, const struct sal_record *is)
 {
 	p->differs = true;
@@ -71,8 +71,6 @@ static void on_decision(void *ctx, const struct sal_record *r, struct sal_sessio
 	p->out->decisions++;
 	p->out->grants += r->what == SAL_GRANT;
 }
-
-/* --- events: false if it could not have happened ----------------------------------------------------- */
 
 static struct sal_job job_of(const struct sal_trace_entry *entry)
 {
@@ -217,8 +215,6 @@ static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
 		       put_of_session(p, entry, p->sessions[r->session]);
 	}
 }
-
-/* --- the whole --------------------------------------------------------------------------------------- */
 
 static int set_up(struct replay *p, struct sal_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay - the events of a trace, put to a fresh engine: does it decide the same again?
+ * replay - feeds the events of a trace to a fresh engine and compares the decisions.
  */
 #ifndef SAL_RECORDING_REPLAY_H
 #define SAL_RECORDING_REPLAY_H
@@ -14,14 +14,14 @@
 struct rec_replay {
 	size_t events, decisions, grants; /* as recorded, up to the difference if there is one */
 	bool identical;
-	/* The first difference: what was recorded, what was decided now; what 0: nothing. */
+	/* The first difference: the recorded decision and the new one. what 0: none. */
 	size_t at; /* number of the entry */
 	struct sal_record recorded, replayed;
 };
 
 /*
- * -SAL_FAILED_PRECONDITION: its beginning is missing; -SAL_DATA_LOSS: an event could not have happened. A
- * difference is no error.
+ * -SAL_FAILED_PRECONDITION: the beginning is missing; -SAL_DATA_LOSS: an event could not have
+ * happened. A difference is no error.
  */
 int rec_replay_run(const struct rec_trace *trace, struct rec_replay *out, struct sal_err *err);
 

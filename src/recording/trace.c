@@ -12,7 +12,7 @@
 #field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), false \
 	}
 
-/* Not in the oldest traces, which read as 0. */
+/* The oldest traces lack this field; it reads as 0. */
 #define LATER(type, field)                                                                       \
 	{                                                                                        \
 #field, offsetof(struct type, field), sizeof(((struct type *)NULL)->field), true \
@@ -51,7 +51,7 @@ const struct rec_field rec_span_fields[] = {
 	{ NULL, 0, 0, false },
 };
 
-/* Whoever adds a field there must add it here: a trace without it could not be repeated. */
+/* Add new fields of these structs to the lists above: a replay needs them. */
 _Static_assert(sizeof(struct sal_record) == 64, "rec_record_fields has them all");
 _Static_assert(sizeof(struct sal_tuning) == 64, "rec_tuning_fields has them all");
 
@@ -126,7 +126,7 @@ static void *copy(const void *from, size_t size)
 	return p;
 }
 
-/* Does all that the head promises lie within size bytes? */
+/* Do size bytes hold everything that the head announces? */
 static bool is_whole(const struct sal_trace_head *head, size_t size)
 {
 	uint64_t rest = size - sizeof(*head);
@@ -138,7 +138,7 @@ static bool is_whole(const struct sal_trace_head *head, size_t size)
 	return head->name_count <= rest / sizeof(struct sal_trace_name);
 }
 
-/* By the head's copy: the original may change. */
+/* Uses the copy of the head: the original may change. */
 static int copy_all(const struct sal_trace_head *head, size_t size, struct rec_trace *out,
 		    struct sal_err *err)
 {
@@ -171,7 +171,7 @@ int rec_trace_copy(const void *bytes, size_t size, struct rec_trace *out, struct
 		return sal_err_set(err, SAL_DATA_LOSS, "the trace is of another version of salusd");
 	rc = copy_all(head, size, out, err);
 	atomic_thread_fence(memory_order_acquire);
-	if (*(const volatile uint64_t *)&head->magic == 0) /* whatever we have seen of it */
+	if (*(const volatile uint64_t *)&head->magic == 0) /* also if the copy looked valid */
 		rc = sal_err_set(err, SAL_UNAVAILABLE,
 				 "salusd took the trace back before it was read: ask again");
 	if (rc < 0)

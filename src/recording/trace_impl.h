@@ -16,10 +16,10 @@
 #include "recording/trace.h"
 #include "recording/draw/picture.h"
 
-#define REC_TRACE_VERSION 3 /* 2 knows nothing of set_param */
-#define REC_TRACE_OLDEST 1 /* knows nothing of copies that failed, nor of stuck lanes */
+#define REC_TRACE_VERSION 3 /* version 2 lacks set_param */
+#define REC_TRACE_OLDEST 1 /* lacks failed copies and stuck lanes */
 
-/* A number in a struct, by the name it has in JSON. */
+/* A number of a struct, and its name in JSON. */
 struct rec_field {
 	const char *name;
 	size_t offset;
@@ -38,16 +38,16 @@ uint64_t rec_field_get(const struct rec_field *f, const void *from);
 /* False if it does not fit. */
 bool rec_field_set(const struct rec_field *f, void *to, uint64_t value);
 
-/* Has the entry all that a reader relies on? */
+/* Does the entry have everything that its users rely on? */
 bool rec_entry_is_valid(const struct sal_trace_entry *entry);
 
 /* The trace as one JSON object, the value of the key "salus". */
 void rec_trace_put(FILE *out, const struct rec_trace *trace);
 
-/* Every session there is an entry of, by session. To be freed; NULL: out of memory. */
+/* All sessions that have an entry, sorted. The caller frees the array. NULL: out of memory. */
 struct sal_trace_name *rec_trace_jobs(const struct rec_trace *trace, size_t *out_count);
 
-/* What the memory held, from when on; only now_ns and the bytes are filled in. To be freed, too. */
+/* The memory over time; only now_ns and the bytes are set. The caller frees the array. */
 struct rec_sample *rec_trace_samples(const struct rec_trace *trace, size_t *out_count);
 
 static inline void rec_progress_tell(const struct rec_progress *p, size_t done, size_t of)

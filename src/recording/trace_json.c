@@ -5,10 +5,10 @@
 #include "recording/events.h"
 #include "recording/trace_impl.h"
 
-/* Pairs of an object, one after the other. */
+/* Writes the pairs of an object. */
 struct pairs {
 	FILE *out;
-	const char *before; /* what to write before the next */
+	const char *before; /* written before the next pair */
 };
 
 static void put_key(struct pairs *p, const char *key)
@@ -41,7 +41,7 @@ static void put_text(struct pairs *p, const char *key, const char *text)
 	rec_json_text(p->out, text);
 }
 
-/* [persistent, lanes], if it is an event's and not what it was. */
+/* Writes [persistent, lanes] if they changed. */
 static void put_memory(struct pairs *p, const struct sal_trace_memory *now,
 		       struct sal_trace_memory *last)
 {
@@ -52,7 +52,7 @@ static void put_memory(struct pairs *p, const struct sal_trace_memory *now,
 	*last = *now;
 }
 
-/* What an entry has beyond its record. */
+/* Writes the parts of an entry that are not in its record. */
 static void put_extras(struct pairs *p, const struct sal_trace_entry *entry,
 		       struct sal_trace_memory *last)
 {
@@ -95,7 +95,7 @@ static void put_row(FILE *out, const struct sal_trace_entry *entry, struct sal_t
 	(void)fputs(strcmp(extras.before, ",") == 0 ? "}]" : "]", out);
 }
 
-/* What is true of all entries. */
+/* Writes what all entries share. */
 static void put_head(struct pairs *p, const struct sal_trace_head *head)
 {
 	put_key(p, "capacity_bytes");

@@ -13,7 +13,7 @@ static int by_session(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Add a session to those that are known so far; those of one entry after the other are often the same. */
+/* Adds a session to the list. Consecutive entries often have the same session. */
 static void add_name(struct sal_trace_name *names, size_t *count, uint64_t session,
 		     const char *name)
 {
@@ -26,7 +26,7 @@ static void add_name(struct sal_trace_name *names, size_t *count, uint64_t sessi
 	(*count)++;
 }
 
-/* Of several names of a session the longest is kept; the short ones were cut. */
+/* Keeps the longest name of each session: the shorter ones were cut. */
 static size_t merge(struct sal_trace_name *names, size_t count)
 {
 	size_t i, kept = 0;
@@ -66,7 +66,7 @@ struct sal_trace_name *rec_trace_jobs(const struct rec_trace *trace, size_t *out
 	return names;
 }
 
-/* An event tells what the memory was since the one before. */
+/* An event holds the memory since the previous event. */
 struct rec_sample *rec_trace_samples(const struct rec_trace *trace, size_t *out_count)
 {
 	struct rec_sample *samples = calloc(trace->head->count + 1, sizeof(*samples));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file is somebody else's: everything in it is checked before it is used, and what is wrong is named by
- * the number of its entry.
+ * A file may come from anywhere. Everything in it is checked before use. Messages name an entry by
+ * its number.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -45,7 +45,7 @@ static bool get_fields(const json_t *object, const struct rec_field *f, void *to
 	return true;
 }
 
-/* An entry without it has that of the one before. */
+/* An entry without "memory" has the memory of the previous entry. */
 static bool get_memory(const json_t *object, struct sal_trace_memory *memory)
 {
 	const json_t *pair = json_object_get(object, "memory");

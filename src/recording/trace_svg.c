@@ -24,7 +24,7 @@ struct drawing {
 	const struct rec_trace *trace;
 	struct sal_trace_name *names; /* owned; by session, as the jobs are */
 	struct progress *progress; /* owned; of each job */
-	const char *policy; /* borrowed: static, or the trace's: that which rules */
+	const char *policy; /* borrowed: static or the trace's; the policy that rules now */
 	char title[TITLE_BYTES]; /* what picture.policy points to */
 	struct rec_picture picture; /* owned, but the names of its jobs: those are in names */
 };
@@ -44,7 +44,7 @@ static int by_start(const void *a, const void *b)
 	return x->from_ns < y->from_ns ? -1 : x->from_ns > y->from_ns;
 }
 
-/* A name is the job's choice; XML does not allow every character. */
+/* The job chooses its name, but XML does not allow every character. */
 static void make_printable(char *name)
 {
 	for (; *name; name++)
@@ -101,7 +101,7 @@ static void add_iteration(struct drawing *d, const struct sal_trace_entry *e, si
 	struct rec_job *j = &d->picture.jobs[job];
 	struct sal_trace_span span = e->span;
 
-	if (span.end_ns == 0) /* when it ran was not told, only how long */
+	if (span.end_ns == 0) /* only the length of the run is known */
 		span = (struct sal_trace_span){ e->record.now_ns - e->record.value,
 						e->record.now_ns };
 	if (span.start_ns < j->start_ns)
@@ -127,7 +127,7 @@ static void add_policy(struct drawing *d, uint64_t now_ns, const char *policy)
 		(void)snprintf(d->title + used, room, ARROW MORE);
 }
 
-/* If its beginning was dropped, a trace does not know which policy ruled then. */
+/* The policy at the beginning is unknown if the beginning was dropped. */
 static void start_title(struct drawing *d)
 {
 	const struct sal_trace_head *head = d->trace->head;
@@ -160,7 +160,7 @@ static void end_pause(struct drawing *d, const struct sal_record *r, size_t job)
 	at->pause_ns = 0;
 }
 
-/* What people did to the job. */
+/* Limits and pauses of the job. */
 static void add_steering(struct drawing *d, const struct sal_trace_entry *e, size_t job)
 {
 	const struct sal_record *r = &e->record;
@@ -220,7 +220,7 @@ static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 	}
 }
 
-/* A job that is still paused is so up to the last record. */
+/* A job that is still paused stays so up to the last record. */
 static void end_pauses(struct drawing *d)
 {
 	const struct sal_trace_head *head = d->trace->head;
@@ -237,7 +237,7 @@ static void end_pauses(struct drawing *d)
 	}
 }
 
-/* What can be told of each job when all entries are known, and then of all of them. */
+/* Completes each job after all entries, then sums up all jobs. */
 static void sum_up(struct drawing *d)
 {
 	struct rec_picture *pic = &d->picture;
@@ -248,7 +248,7 @@ static void sum_up(struct drawing *d)
 	for (i = 0; i < pic->job_count; i++) {
 		struct rec_job *j = &pic->jobs[i];
 
-		if (j->submit_ns == REC_NEVER) /* all that is known of it is its name */
+		if (j->submit_ns == REC_NEVER) /* only its name is known */
 			j->submit_ns = j->end_ns = d->trace->head->start_ns;
 		if (j->start_ns == REC_NEVER)
 			j->start_ns = j->end_ns;

@@ -30,16 +30,16 @@ static const char *const doing_names[] = {
 struct rec_track_job {
 	uint64_t session;
 	const char *name; /* borrowed: the caller's */
-	struct sal_record grant; /* what 0: it does not run */
-	struct sal_record copy; /* what 0: it is not being copied */
+	struct sal_record grant; /* what 0: the job does not run */
+	struct sal_record copy; /* what 0: no copy is under way */
 	uint64_t queued; /* iterations */
 	uint64_t held_bytes, ephem_bytes; /* as last admitted */
 	uint64_t limit_bytes; /* what it may hold; 0: no limit */
-	bool outside; /* not let in yet */
+	bool outside; /* not admitted yet */
 	bool paged_out;
 	bool paused;
 	bool gone; /* closed or refused */
-	bool wants_more; /* than it holds */
+	bool wants_more; /* needs more memory than it holds */
 	enum doing doing;
 	uint64_t since_ns;
 	uint64_t drawn_ns; /* end of its last slice */
@@ -90,7 +90,7 @@ void rec_tracks_add_job(struct rec_tracks *t, uint64_t session, const char *borr
 	*job = (struct rec_track_job){
 		.session = session,
 		.name = borrowed_name,
-		.held_bytes = UINT64_MAX, /* until it is admitted before our eyes */
+		.held_bytes = UINT64_MAX, /* unknown until the trace admits it */
 		.ephem_bytes = UINT64_MAX,
 	};
 	rec_event_track(&t->events, job_track(t, job), borrowed_name);
@@ -109,9 +109,7 @@ static struct rec_track_job *find(const struct rec_tracks *t, uint64_t session)
 	return bsearch(&session, t->jobs, t->job_count, sizeof(*t->jobs), by_session);
 }
 
-/* --- what it was in the middle of ------------------------------------------------------------------ */
-
-/* Waiting ends when something else begins; runs and copies are drawn by their own records. */
+/* Ends a wait. Runs and copies are drawn by their own records. */
 static void end_state(const struct rec_tracks *t, struct rec_track_job *job, uint64_t now_ns)
 {
 	struct sal_trace_span span = { job->since_ns, now_ns };
@@ -127,7 +125,7 @@ static uint64_t within(uint64_t value, uint64_t from, uint64_t to)
 	return value < from ? from : value > to ? to : value;
 }
 
-/* It ended at now_ns, by the engine's account; by the device's, it ran for the span. */
+/* The engine learnt of the end at now_ns. The device reports that it ran for the span. */
 static void end_iteration(struct rec_tracks *t, struct rec_track_job *job, uint64_t now_ns,
 			  const struct sal_trace_span *span)
 {
@@ -172,7 +170,7 @@ static void begin_iteration(struct rec_tracks *t, struct rec_track_job *job,
 static void done(struct rec_tracks *t, struct rec_track_job *job, const struct sal_record *r,
 		 const struct sal_trace_span *span)
 {
-	if (job->grant.what == 0 && span && span->start_ns) { /* it was granted before we looked */
+	if (job->grant.what == 0 && span && span->start_ns) { /* the trace starts after the grant */
 		begin_iteration(t, job, r);
 		job->grant.now_ns = within(span->start_ns, job->drawn_ns, r->now_ns);
 		job->doing = RUNNING;
@@ -180,7 +178,7 @@ static void done(struct rec_tracks *t, struct rec_track_job *job, const struct s
 	end_iteration(t, job, r->now_ns, span);
 }
 
-/* All that happens at one moment is one step of the counter. */
+/* All changes of one moment are one step of the counter. */
 static void put_queue(struct rec_tracks *t)
 {
 	if (t->waiting == t->last_waiting && t->running == t->last_running)
@@ -190,9 +188,7 @@ static void put_queue(struct rec_tracks *t)
 	t->last_running = t->running;
 }
 
-/* --- records -------------------------------------------------------------------------------------- */
-
-/* What the record says about the work of a job. */
+/* Follows the work of a job: what it queues and runs. */
 static void follow_work(struct rec_tracks *t, struct rec_track_job *job, const struct sal_record *r,
 			const struct sal_trace_span *span)
 {
@@ -215,14 +211,14 @@ static void follow_work(struct rec_tracks *t, struct rec_track_job *job, const s
 			dequeue(t, job, job->queued > 0);
 		break;
 	case SAL_CLOSE:
-		dequeue(t, job, job->queued); /* they are dropped */
+		dequeue(t, job, job->queued); /* queued iterations are dropped */
 		break;
 	default:
 		break;
 	}
 }
 
-/* What it says about where the job is. */
+/* Follows where the job is: outside, on the device, on the host. */
 static void follow_place(struct rec_tracks *t, struct rec_track_job *job,
 			 const struct sal_record *r)
 {

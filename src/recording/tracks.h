@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tracks - an engine's records as pictures over time: a track for each lane and each job, counters for
+ * tracks - an engine's records as tracks over time: one for each lane and each job, counters for
  * memory and queue.
  *
- * Everything the records hold is shown but `wake_at` and `tick`, an alarm clock's. Events are written as the
- * records are put; nothing is kept but what each job is in the middle of. Slices of a track never overlap:
- * the engine's calls come one after the other, and what is known to be more exact is kept within them.
+ * Every record is shown except `wake_at` and `tick`, which only concern timers. Events are written
+ * at once; only the current activity of each job is kept. Slices of a track never overlap: the
+ * calls of the engine come one after the other, and the device's times are cut to them.
  *
- * The records may start in the middle: what came before is then taken to be unremarkable.
+ * The records may start in the middle. Whatever came before is treated as idle.
  */
 #ifndef SAL_RECORDING_TRACKS_H
 #define SAL_RECORDING_TRACKS_H
@@ -30,18 +30,23 @@ int rec_tracks_init(struct rec_tracks *t, const struct rec_events *events, size_
 		    struct sal_err *err);
 void rec_tracks_fini(struct rec_tracks *t);
 
-/* First the process, its lanes, and every job there is a record of, in the order of their sessions. */
+/*
+ * Call these first: the process and its lanes, then every job that has a record, sorted by session.
+ */
 void rec_tracks_name(struct rec_tracks *t, const char *process, uint64_t lane_mask);
 void rec_tracks_add_job(struct rec_tracks *t, uint64_t session, const char *borrowed_name);
 
-/* Then the records, in order; span may be NULL. */
+/* Then put the records in order; span may be NULL. */
 void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 		    const struct sal_trace_span *span);
 
-/* After a record that has a job's limit, SAL_OPEN or SAL_DECLARE: marks it if it is another. */
+/*
+ * Call this after a record with a job's limit, SAL_OPEN or SAL_DECLARE. Marks the limit if it
+ * changed.
+ */
 void rec_tracks_put_limit(struct rec_tracks *t, const struct sal_record *r, uint64_t limit_bytes);
 
-/* What goes on is shown up to the last record. */
+/* Ends all slices at the last record. */
 void rec_tracks_end(struct rec_tracks *t);
 
 #endif

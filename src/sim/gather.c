@@ -28,7 +28,9 @@ void sim_add_span(struct sim *sim, uint32_t job, uint32_t lane, enum rec_span_ki
 
 	if (!sim->options->keep_spans)
 		return;
-	/* Back-to-back iterations of one job are one span; lanes alternate, so look back a little. */
+	/*
+	 * Iterations of one job without a gap are one span. Lanes alternate, so look back a little.
+	 */
 	for (back = 1; back <= SAL_LANES_MAX && back <= out->span_count; back++) {
 		struct rec_span *s = &out->spans[out->span_count - back];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * picture - the result of a simulation as what is drawn and summed up of any schedule.
+ * picture - the result of a simulation as data for drawings and summaries.
  */
 #ifndef SAL_SIM_PICTURE_H
 #define SAL_SIM_PICTURE_H
@@ -10,7 +10,10 @@
 #include "recording/draw/picture.h"
 #include "sim/sim.h"
 
-/* All but the jobs is borrowed: result. sim_picture_fini frees the jobs, and accepts a failed one. */
+/*
+ * Borrows everything but the jobs from result. sim_picture_fini frees the jobs, also after a
+ * failure.
+ */
 int sim_picture_init(struct rec_picture *picture, const struct sim_result *result,
 		     struct sal_err *err);
 void sim_picture_fini(struct rec_picture *picture);

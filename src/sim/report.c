@@ -116,7 +116,7 @@ bool sim_report_refusals(const struct sim_result *results, size_t count, struct 
 
 	for (i = 0; i < count; i++) {
 		is_any_done |= results[i].refused < results[i].job_count;
-		/* What is too large for the device is so under every policy. */
+		/* A job that is too large for the device is so under every policy. */
 		if (out->used == 0)
 			explain_refusals(&results[i], out);
 	}

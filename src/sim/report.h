@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * report - what a simulation came to, for people and for programs.
+ * report - the outcome of a simulation, for people and for programs.
  */
 #ifndef SAL_SIM_REPORT_H
 #define SAL_SIM_REPORT_H
@@ -20,8 +20,8 @@ int sim_report_json(FILE *out, const struct sim_result *results, size_t count, b
 		    struct sal_err *err);
 
 /*
- * Says in out why jobs were refused, in one sentence, "" if none was. Returns false if every job of
- * every result was refused: nothing was simulated.
+ * Explains in one sentence why jobs were refused; out stays empty if none was. Returns false if
+ * every job of every result was refused.
  */
 bool sim_report_refusals(const struct sim_result *results, size_t count, struct sal_words *out);
 

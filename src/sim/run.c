@@ -101,7 +101,7 @@ static int arrive(struct sim *sim, struct sal_err *err)
 			     &live->session, err);
 	if (rc < 0)
 		return rc;
-	SAL_ASSERT(live->session->id == sim->next_arrival); /* as arrivals promises */
+	SAL_ASSERT(live->session->id == sim->next_arrival); /* see arrivals in struct sim_result */
 	if (live->drop)
 		return SAL_OK;
 	if (j->request_gap_ns) {
@@ -149,7 +149,7 @@ static void end_copy(struct sim *sim)
 		sal_engine_paged_out(sim->engine, sim->now_ns, copy.session);
 }
 
-/* Jobs the engine refused leave, which may let others in. */
+/* Refused jobs leave, which may make room for others. */
 static void drop_refused(struct sim *sim)
 {
 	size_t i;
@@ -324,7 +324,7 @@ static void tear_down(struct sim *sim)
 	free(sim->copies);
 }
 
-/* Nothing is left to happen: every job must have ended. */
+/* No event is left: every job must have ended. */
 static int check_over(struct sim *sim, struct sal_err *err)
 {
 	size_t i;

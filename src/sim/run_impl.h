@@ -14,10 +14,11 @@
 #include "core/lane.h"
 #include "sim/sim.h"
 
-/* A job that came and has not ended. */
+/* A job that was submitted and has not ended. */
 struct sim_live_job {
-	struct sal_session *session; /* borrowed: engine; NULL before it came and after it ended */
-	struct sal_iteration *iterations; /* owned; one for each that may be queued at once */
+	struct sal_session
+		*session; /* borrowed: engine; NULL before the submission and after the end */
+	struct sal_iteration *iterations; /* owned; one for each iteration that may be queued */
 	uint64_t slots;
 	uint64_t submitted;
 	uint64_t done;
@@ -50,7 +51,7 @@ struct sim {
 	struct sim_running running[SAL_LANES_MAX];
 	uint32_t last_job[SAL_LANES_MAX]; /* 1 + job that ran last in the lane */
 	uint64_t busy_mask;
-	double load; /* sum of util of what runs */
+	double load; /* sum of util of the running jobs */
 	double work; /* clock of work done by a job at full speed, in ns */
 	struct sim_copy *copies; /* owned; ring, in order of their end */
 	size_t copy_first, copy_count;
@@ -70,7 +71,7 @@ static inline uint32_t sim_job_of(const struct sal_session *s)
 	return (uint32_t)((uintptr_t)s->user - 1);
 }
 
-/* Add to the result what its options ask for. They set out_of_memory if they cannot. */
+/* They add to the result if its options ask for that. They set out_of_memory if they fail. */
 void sim_add_span(struct sim *sim, uint32_t job, uint32_t lane, enum rec_span_kind kind,
 		  uint64_t from_ns, uint64_t to_ns);
 void sim_add_record(struct sim *sim, const struct sal_record *r);
@@ -87,7 +88,7 @@ int sim_next_end(const struct sim *sim, uint64_t *out_ns);
 
 void sim_start_copy(struct sim *sim, struct sal_session *s, uint64_t bytes, bool in);
 
-/* The heap of services: requests[0] comes next. Sift after its time changed, or after it was replaced. */
+/* The heap of services; requests[0] is next. Sift after its time changed or it was replaced. */
 void sim_requests_add(struct sim *sim, uint32_t job);
 void sim_requests_sift(struct sim *sim);
 

@@ -2,10 +2,10 @@
 /*
  * sim - the engine on a virtual clock, running a workload.
  *
- * The simulated device runs one iteration per lane. Lanes run side by side at full speed while what
- * their jobs can use alone adds up to no more than the device, and share it in proportion beyond that.
- * Copies between device and host go one after the other at the page bandwidth, beside the iterations.
- * A job submits its next iteration the moment the last one ended.
+ * The simulated device runs one iteration per lane. Lanes run side by side at full speed while the
+ * sum of their jobs' util is at most 1. Beyond that they share the device in proportion. Copies
+ * between device and host run one after the other at the page bandwidth, beside the iterations. A
+ * job submits its next iteration when the last one ends.
  */
 #ifndef SAL_SIM_SIM_H
 #define SAL_SIM_SIM_H
@@ -70,8 +70,8 @@ int sim_run(const struct sim_workload *workload, const struct sal_policy *policy
 	    const struct sim_options *options, struct sim_result *out_result, struct sal_err *err);
 
 /*
- * Static partitioning: every job owns what it needs at its peak for as long as the set exists, on as
- * many devices as first fit (largest first) takes; jobs of one device run side by side.
+ * Static partitioning: every job owns its peak memory for the whole time, on as many devices as
+ * first fit (largest first) needs. Jobs of one device run side by side.
  */
 int sim_run_static(const struct sim_workload *workload, const struct sim_options *options,
 		   struct sim_result *out_result, struct sal_err *err);

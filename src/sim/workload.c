@@ -12,7 +12,7 @@
 #define NS_PER_S 1e9
 #define NS_PER_MS 1e6
 #define BYTES_PER_MIB 1048576.0
-/* Iterations of a job that only says how long it runs. */
+/* Length of an iteration of a job that gives only its duration. */
 #define DEFAULT_ITER_NS UINT64_C(100000000)
 /* As for duration_s, so that the times of many jobs can be added. */
 #define LENGTH_MAX_MS 1e12
@@ -72,7 +72,7 @@ struct reader {
 	struct sal_err *err;
 };
 
-/* The cells of one row; empty ones are not given. */
+/* The cells of one row; empty cells are missing. */
 struct row {
 	const char *text[COL_COUNT];
 	double number[COL_COUNT];
@@ -93,7 +93,7 @@ static int bad_cell(struct reader *r, enum column c, const char *text, const cha
 	return bad(r, what, expected);
 }
 
-/* Bytes of the UTF-8 character at text; 0 if it is none, or one that no text has. */
+/* Bytes of the UTF-8 character at text; 0 if it is not valid. */
 static size_t char_length(const unsigned char *text, const unsigned char *end)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -113,7 +113,7 @@ static size_t char_length(const unsigned char *text, const unsigned char *end)
 	return (c < 0x20 && c != '\t') || c == 0x7f ? 0 : n;
 }
 
-/* Names go into JSON and XML, which take nothing but text. */
+/* Names go into JSON and XML, which allow text only. */
 static bool is_text(const char *line)
 {
 	const unsigned char *at = (const unsigned char *)line, *end = at + strlen(line);
@@ -127,7 +127,7 @@ static bool is_text(const char *line)
 	return true;
 }
 
-/* Next line without its end, blank ones skipped; 0 at the end of the file. */
+/* Reads the next line without its end, skips blank lines. 0 at the end of the file. */
 static int next_line(struct reader *r)
 {
 	ssize_t n;

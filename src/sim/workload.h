@@ -21,13 +21,13 @@ struct sim_job {
 	uint64_t submit_ns;
 	uint64_t iterations;
 	uint64_t iter_ns;
-	uint64_t last_iter_ns; /* of the last iteration, so that the sum is what was asked for */
+	uint64_t last_iter_ns; /* of the last iteration: the sum is exact */
 	struct sal_needs needs;
 	double util; /* share of the device it can use alone */
 	uint32_t weight_milli;
 	uint32_t priority;
 	enum sal_kind kind;
-	uint64_t request_gap_ns; /* inference: a request every so often; 0: one after the other */
+	uint64_t request_gap_ns; /* inference: time between two requests; 0: each follows the last */
 };
 
 struct sim_workload {

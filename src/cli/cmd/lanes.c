@@ -66,7 +66,7 @@ static void add_sessions(struct cli_table *table, const json_t *reply, double ca
 	}
 }
 
-/* "runs 3; 1, 3 and 7 take turns". */
+/* For example "runs id 3; of ids 1, 3, 7". */
 static void note_lane(const json_t *lane, char *note, size_t size)
 {
 	const json_t *ids = json_object_get(lane, "sessions");

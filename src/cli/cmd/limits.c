@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits - `salus limits`: how much of each resource there may be, and how much there is.
+ * limits - `salus limits`: the limit of each resource, and how much of it is used.
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static enum cli_unit unit_of(const json_t *row)
 	return strcmp(unit, "real") == 0 ? CLI_REAL : CLI_COUNT;
 }
 
-/* The number under that key, or what to say if there is none. */
+/* The number of a key, or a text that replaces it. */
 static void add_number(struct cli_table *table, const json_t *row, const char *key,
 		       const char *none)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ping - `salus ping`: is there a salusd, and which.
+ * ping - `salus ping`: whether a salusd answers, and which.
  */
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/field.h"
 
-/* On a terminal that is too narrow, the columns with the largest last number are left out first. */
+/* A narrow terminal shows fewer columns: those with the largest last number go first. */
 static const struct cli_field fields[] = {
 	{ { "id", true, 0, 0 }, "id", CLI_COUNT },
 	{ { "name", false, 32, 0 }, "name", CLI_TEXT },

@@ -50,8 +50,6 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* --- options --------------------------------------------------------------------------------------- */
-
 static int parse_name(struct request *q, const char *text)
 {
 	const char *c;
@@ -90,7 +88,7 @@ static int parse_reserve(struct request *q, const char *text)
 	return CLI_OK;
 }
 
-/* A plain decimal number within bounds: no sign, exponent or blank. */
+/* A decimal number within bounds, without sign, exponent or blank. */
 static bool is_number(const char *text, const char *allowed, double least, double most)
 {
 	char *end;
@@ -185,7 +183,7 @@ static int parse(struct request *q, int argc, char **argv)
 
 	memset(q, 0, sizeof(*q));
 	optind = 1;
-	/* "+": what follows the command's name is the command's. */
+	/* "+": options after the command's name belong to the command. */
 	while ((option = getopt_long(argc, argv, "+:h", long_options, NULL)) != -1) {
 		rc = parse_option(q, option, argv);
 		if (rc != CLI_OK || q->help)
@@ -199,9 +197,7 @@ static int parse(struct request *q, int argc, char **argv)
 	return CLI_OK;
 }
 
-/* --- the daemon ------------------------------------------------------------------------------------- */
-
-/* The one that SALUS_SOCKET names: whoever set it started it, or was to. */
+/* The daemon that SALUS_SOCKET names. Salus does not start it: whoever set the variable does. */
 static int find_given(const char *socket, json_t **out_ping)
 {
 	json_t *request = json_pack("{s:s}", "op", "ping");
@@ -215,7 +211,7 @@ static int find_given(const char *socket, json_t **out_ping)
 	return rc < 0 ? cli_fail(CLI_UNREACHABLE, &err) : CLI_OK;
 }
 
-/* Our own, started if need be. */
+/* The user's own daemon. Starts it if it does not answer. */
 static int find_private(const char *socket, json_t **out_ping)
 {
 	char dir[SAL_PATH_BYTES], lock[SAL_PATH_BYTES + 16], log[SAL_PATH_BYTES];
@@ -255,8 +251,6 @@ static int find_daemon(char *socket, size_t size, json_t **out_ping)
 		return cli_fail(CLI_RUN_FAILED, &err);
 	return given ? find_given(socket, out_ping) : find_private(socket, out_ping);
 }
-
-/* --- the command ------------------------------------------------------------------------------------ */
 
 static bool is_script(const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * set - `salus set JOB key=value...`: change what a job is worth while it runs.
+ * set - `salus set JOB KEY=VALUE...`: change weight, priority, limit, time or kind of a job.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,7 +13,7 @@
 #include "cli/ask.h"
 #include "cli/cli.h"
 
-/* A plain decimal number: no sign, exponent or blank. NULL if it is none. */
+/* A decimal number without sign, exponent or blank. NULL if the text is none. */
 static json_t *read_number(const char *text, const char *allowed)
 {
 	char *end;

@@ -57,7 +57,7 @@ static int parse(struct request *q, int argc, char **argv)
 	return rc == CLI_OK ? cli_expect_words(&cli_cmd_top, &q->words, 0, 0) : rc;
 }
 
-/* The daemon's next answer; an exit code, with the reason in err. */
+/* Gets the daemon's next answer. Returns an exit code; the reason of a failure is in err. */
 static int sample(struct cli_top *top, struct sal_err *err)
 {
 	json_t *reply;
@@ -71,9 +71,7 @@ static int sample(struct cli_top *top, struct sal_err *err)
 	return CLI_FAILED;
 }
 
-/* --- once ---------------------------------------------------------------------------------------------- */
-
-/* Shares are differences, so it takes two looks. */
+/* A share is a difference of two samples. */
 static int print_once(struct cli_top *top, const struct request *q)
 {
 	size_t width = cli_screen_width();
@@ -96,8 +94,6 @@ static int print_once(struct cli_top *top, const struct request *q)
 	return cli_flush();
 }
 
-/* --- live ---------------------------------------------------------------------------------------------- */
-
 static bool show(const struct cli_top *top, struct cli_terminal *t)
 {
 	struct cli_canvas canvas;
@@ -112,7 +108,7 @@ static bool show(const struct cli_top *top, struct cli_terminal *t)
 	return true;
 }
 
-/* Until a key, a signal or the daemon ends it. Returns an exit code. */
+/* Runs until a key, a signal or the end of the daemon. Returns an exit code. */
 static int live(struct cli_top *top, struct cli_terminal *t, const struct request *q,
 		int *out_signal, struct sal_err *err)
 {
@@ -136,7 +132,7 @@ static int live(struct cli_top *top, struct cli_terminal *t, const struct reques
 		if (key != CLI_KEY_NONE && key != CLI_KEY_RESIZE) {
 			cli_top_key(top, key);
 			next_ms = cli_deadline_in(q->interval_ms);
-			rc = top->quit ? CLI_OK : sample(top, err); /* show what it led to */
+			rc = top->quit ? CLI_OK : sample(top, err); /* show the outcome at once */
 		}
 	}
 	return rc;
@@ -147,7 +143,7 @@ static int run_live(struct cli_top *top, const struct request *q)
 	struct sal_err err = { 0 };
 	struct cli_terminal *t;
 	int ended_by = 0;
-	int rc = sample(top, &err); /* before the screen is ours: there may be nobody */
+	int rc = sample(top, &err); /* before ncurses takes the screen: there may be no daemon */
 
 	if (rc != CLI_OK)
 		return cli_fail((enum cli_exit)rc, &err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace - `salus trace`: what the daemon's scheduler was told and decided, for Perfetto, for programs,
- * as a picture, and for `salus sim --replay`.
+ * trace - `salus trace`: the last events and decisions of the daemon's scheduler, for Perfetto, for
+ * programs, as a picture, and for `salus sim --replay`.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -19,7 +19,7 @@
 #include "link/socket.h"
 #include "recording/trace.h"
 
-/* Nobody wants to hear of what takes no time. */
+/* Work that takes less time shows no progress. */
 #define QUIET_MS 1000
 
 enum form {
@@ -33,7 +33,7 @@ struct request {
 	enum form form;
 };
 
-/* What to write, and how far that has come. */
+/* What to write, and since when. */
 struct output {
 	const struct rec_trace *trace;
 	enum form form;

@@ -17,7 +17,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What python is told to run: a script, a module (-m), or NULL for neither. */
+/* What python runs: a script, a module (-m), or NULL if neither is given. */
 static const char *python_target(char *const *argv)
 {
 	char *const *arg;

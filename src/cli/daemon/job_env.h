@@ -13,10 +13,10 @@ struct cli_job_env {
 	const char *reserve, *weight, *priority, *time, *kind;
 	const char *socket; /* SALUS_SOCKET */
 	const char *plugin; /* absolute path of libsalus_pjrt.so */
-	const char *platform; /* what the plugin stands for, e.g. "cpu" */
+	const char *platform; /* the platform of the plugin, e.g. "cpu" */
 };
 
-/* The name of a job from its command line: its script (`python -u a/train.py`: train.py), or command. */
+/* The name of a job: its script (`python -u a/train.py`: train.py), or its command. */
 const char *cli_job_name(char *const *argv);
 
 /* Sets the variables of this process, for the command it is about to become. */

@@ -11,7 +11,7 @@
 #define LINES 12
 #define BYTES 8192
 
-/* The last bytes of the file; how many. */
+/* Reads the last bytes of the file. Returns their number. */
 static size_t read_end(const char *path, off_t from, char *text)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -19,7 +19,7 @@ static size_t read_end(const char *path, off_t from, char *text)
 	ssize_t got = 0;
 
 	if (fd >= 0 && fstat(fd, &st) == 0) {
-		if (from > st.st_size) /* somebody has cut it meanwhile */
+		if (from > st.st_size) /* the file was truncated meanwhile */
 			from = 0;
 		if (st.st_size - from > BYTES)
 			from = st.st_size - BYTES;

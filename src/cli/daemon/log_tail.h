@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log_tail - the end of a log file, for somebody who wonders why a daemon did not start.
+ * log_tail - the end of a log file, which says why a daemon did not start.
  */
 #ifndef SAL_CLI_LOG_TAIL_H
 #define SAL_CLI_LOG_TAIL_H
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Prints where the log is and its last lines, but none from before that offset. */
+/* Prints the path of the log and its last lines, from that offset on. */
 void cli_log_tail(FILE *out, const char *path, off_t from);
 
 #endif

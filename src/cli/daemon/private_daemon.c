@@ -4,8 +4,8 @@
  *         ^                  │
  *         └───── pipe ───────┘  its pid; later its wait status, if it ends
  *
- * The watcher stands between because we become the job: salusd must not be the job's child, yet until
- * it answers somebody has to notice its end. Then the watcher goes, and salusd is init's.
+ * This process becomes the job, and salusd must not be a child of the job. Until salusd answers, the
+ * watcher reports its end. Then the watcher exits, and init adopts salusd.
  */
 #include "cli/daemon/private_daemon.h"
 
@@ -30,7 +30,7 @@
 #include "cli/deadline.h"
 
 #define IDLE_EXIT "10min"
-#define PATIENCE_MS 1000 /* before we say what we are waiting for */
+#define PATIENCE_MS 1000 /* after so long a message says what we wait for */
 #define LOOK_MS 20
 #define STOP_MS 2000
 
@@ -51,9 +51,10 @@ static int ping(const char *socket, int wait_ms, json_t **out_reply, struct sal_
 	return rc < 0 ? rc : cli_refusal(out_reply, err);
 }
 
-/* --- the lock ------------------------------------------------------------------------------------- */
-
-/* Returns a descriptor that holds the lock until it is closed. Waits for others who are starting one. */
+/*
+ * Takes the lock, and returns a descriptor that holds it until it is closed. Waits for other
+ * processes that start a daemon.
+ */
 static int lock(const struct cli_private_daemon *d, struct sal_err *err)
 {
 	int64_t deadline_ms = cli_deadline_in(d->wait_ms + STOP_MS + CLI_ANSWER_MS);
@@ -74,8 +75,6 @@ static int lock(const struct cli_private_daemon *d, struct sal_err *err)
 	return fd;
 }
 
-/* --- in the children: no return -------------------------------------------------------------------- */
-
 static void close_from(int first)
 {
 	int fd, end;
@@ -87,7 +86,7 @@ static void close_from(int first)
 		(void)close(fd);
 }
 
-/* Nothing of the terminal, the directory or the signals of whoever happened to come first. */
+/* salusd keeps nothing of the terminal, directory and signals of the process that starts it. */
 static void detach(int log_fd)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -137,8 +136,6 @@ static void watch(const struct cli_private_daemon *d, int log_fd, int news, pid_
 	_exit(write(news, &status, sizeof(status)) < 0);
 }
 
-/* --- in the parent ---------------------------------------------------------------------------------- */
-
 static int fork_watcher(const struct cli_private_daemon *d, int log_fd, struct started *s)
 {
 	pid_t parent = getpid();
@@ -174,7 +171,7 @@ static int start(struct cli_private_daemon *d, struct started *s, struct sal_err
 	return rc;
 }
 
-/* Looks for news of its end, for at most that long. */
+/* Waits at most this long for a report that the daemon ended. */
 static bool has_ended(struct started *s, int wait_ms)
 {
 	struct pollfd p = { .fd = s->news, .events = POLLIN };
@@ -182,12 +179,12 @@ static bool has_ended(struct started *s, int wait_ms)
 	if (!s->ended && poll(&p, 1, wait_ms) > 0) {
 		s->ended = true;
 		if (read(s->news, &s->status, sizeof(s->status)) != sizeof(s->status))
-			s->status = 0; /* somebody has ended the watcher */
+			s->status = 0; /* the watcher was killed */
 	}
 	return s->ended;
 }
 
-/* With what it has started itself: it leads a group. */
+/* Also stops the processes that it started: they are one group. */
 static void stop_daemon(struct started *s)
 {
 	(void)kill(-s->daemon, SIGTERM);
@@ -197,7 +194,7 @@ static void stop_daemon(struct started *s)
 	(void)has_ended(s, STOP_MS);
 }
 
-/* Leave no child and no descriptor to the job. */
+/* Leaves no child and no descriptor to the job. */
 static void forget(struct started *s)
 {
 	if (s->watcher > 0) {
@@ -230,7 +227,7 @@ static int await(const struct cli_private_daemon *d, struct started *s, json_t *
 
 		if (ping(d->socket, wait_ms, out_ping, NULL) >= 0)
 			return SAL_OK;
-		if (ended) /* and we have asked once more: another one may have been faster */
+		if (ended) /* after one more question: another daemon may have been faster */
 			return report_end(s->status, err);
 		if (!said && cli_deadline_left_ms(patient_until_ms) == 0) {
 			(void)fprintf(stderr, "salus: starting salusd (log: %s)\n", d->log);
@@ -264,7 +261,10 @@ int cli_private_daemon_ensure(struct cli_private_daemon *d, json_t **out_ping, s
 	lock_fd = lock(d, err);
 	if (lock_fd < 0)
 		return lock_fd;
-	/* Somebody may have started one while we waited. One that listens but hangs is not replaced. */
+	/*
+	 * Another process may have started a daemon meanwhile. A daemon that listens but hangs is
+	 * not replaced.
+	 */
 	rc = ping(d->socket, CLI_ANSWER_MS, out_ping, err);
 	if (rc == -SAL_UNAVAILABLE)
 		rc = start_and_await(d, out_ping, err);

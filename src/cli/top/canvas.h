@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canvas - rows of text of a given width, each with a look. Where they end up, a terminal or a pipe, is
- * somebody else's business.
+ * canvas - rows of text of a given width, each with a look. The caller puts them on a terminal or
+ * into a pipe.
  */
 #ifndef SAL_CLI_CANVAS_H
 #define SAL_CLI_CANVAS_H
@@ -32,7 +32,7 @@ struct cli_canvas {
 	size_t width, height;
 	struct cli_row *rows; /* owned; `height` of them */
 	size_t count; /* begun */
-	bool is_utf8; /* else only ASCII goes on it */
+	bool is_utf8; /* false: it takes ASCII only */
 };
 
 /* False: out of memory. */
@@ -46,10 +46,10 @@ static inline size_t cli_canvas_left(const struct cli_canvas *c)
 	return c->height - c->count;
 }
 
-/* Adds to a row, which may be NULL; what does not fit into its bytes is cut. */
+/* Adds text to a row, which may be NULL. Text that does not fit is cut. */
 void cli_row_add(struct cli_row *row, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text that others chose, in exactly so many cells. */
+/* Adds text that others chose, in exactly so many cells. */
 enum cli_side {
 	CLI_LEFT,
 	CLI_RIGHT
@@ -57,7 +57,7 @@ enum cli_side {
 void cli_row_cell(const struct cli_canvas *c, struct cli_row *row, const char *text, size_t cells,
 		  enum cli_side side);
 
-/* Without looks, and without blanks at the ends of rows. */
+/* Prints the rows without looks, and without blanks at their ends. */
 void cli_canvas_print(const struct cli_canvas *c, FILE *out);
 
 #endif

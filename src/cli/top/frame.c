@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * frame - a frame: the device, its lanes, the jobs; or what a key asks about.
+ * frame - one frame: the device, its lanes and the jobs, or a question.
  */
 #include <string.h>
 
@@ -17,8 +17,6 @@
 #define WIDTH_LEAST 40
 #define HEIGHT_LEAST 8
 #define NAME_CELLS_MAX 32
-
-/* --- the device ---------------------------------------------------------------------------------------- */
 
 static void draw_title(const struct cli_top *top, struct cli_canvas *c)
 {
@@ -66,7 +64,7 @@ static void draw_busy(const struct cli_top *top, struct cli_canvas *c, struct cl
 		cli_row_add(row, "] %3.0f%% ", share * 100);
 }
 
-/* "memory [map] 2.1GiB P + 512MiB E of 8GiB", as wide as the rest of the row, or on one of its own. */
+/* "memory [map] 2.1GiB P + 512MiB E of 8GiB": fills the rest of the row, or a row of its own. */
 static void draw_memory(const struct cli_top *top, struct cli_canvas *c, struct cli_row *row)
 {
 	const json_t *device = json_object_get(top->reply, "device");
@@ -102,8 +100,6 @@ static void add_name(const struct cli_canvas *c, struct cli_row *row, const stru
 
 	cli_row_cell(c, row, name, cells < NAME_CELLS_MAX ? cells : NAME_CELLS_MAX, CLI_LEFT);
 }
-
-/* --- lanes --------------------------------------------------------------------------------------------- */
 
 static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const json_t *lane)
 {
@@ -144,8 +140,6 @@ static void draw_lanes(const struct cli_top *top, struct cli_canvas *c)
 		cli_row_add(cli_canvas_row(c, CLI_LOOK_PLAIN), "... and %zu more lanes", count - i);
 }
 
-/* --- questions ----------------------------------------------------------------------------------------- */
-
 static void draw_help(struct cli_canvas *c)
 {
 	static const char *const lines[] = {
@@ -157,7 +151,7 @@ static void draw_help(struct cli_canvas *c)
 		"q                quit",
 		"",
 		"got: share of the time in the last 5 s. due: its weight among jobs with work.",
-		"P, E: persistent and ephemeral memory. ln: lane. iter: device time of an iteration.",
+		"P, E: persistent and ephemeral memory. ln: lane. iter: device time of one.",
 		"history: share in each interval, the last at the right.",
 	};
 	size_t i;

@@ -8,7 +8,7 @@
 #include "cli/ask.h"
 #include "cli/top/top.h"
 
-/* Widths at 80 cells; what a wider terminal has more goes to the name and the history. */
+/* Widths at 80 cells. The additional cells of a wider terminal go to name and history. */
 #define NAME_CELLS 12
 #define NAME_CELLS_MAX 32
 #define FIXED_CELLS 60 /* all columns but these two, with their blanks */
@@ -85,7 +85,7 @@ static void add_speed(const struct cli_canvas *c, struct cli_row *row,
 		(void)snprintf(rate, sizeof(rate), "%.*f",
 			       grown.iterations < 10 * grown.now_s ? 1 : 0,
 			       grown.iterations / grown.now_s);
-	if (grown.iterations < 1) { /* none lately: of all that it did */
+	if (grown.iterations < 1) { /* nothing ran lately: use the totals */
 		grown.used_s = cli_json_number(job->session, "used_s");
 		grown.iterations = cli_json_number(job->session, "iterations");
 	}
@@ -148,7 +148,7 @@ static void draw_job(const struct cli_top *top, struct cli_canvas *c, const stru
 	cli_row_add(row, " ");
 	cli_row_cell(c, row, cli_json_text(job->session, "name"), name_cells(c), CLI_LEFT);
 	cli_row_add(row, " ");
-	if (strncmp(state, "paging", strlen("paging")) == 0) /* no room for the whole word */
+	if (strncmp(state, "paging", strlen("paging")) == 0) /* the whole word does not fit */
 		state = strcmp(state, "paging out") == 0 ? "pag.out" : "pag.in";
 	cli_row_cell(c, row, state, 7, CLI_LEFT);
 	cli_row_add(row, " ");

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/top/top.h"
 
-/* Asks, and tells of a failure in the message. NULL then. */
+/* Asks the daemon. NULL: it failed, and the message says why. */
 static json_t *ask(struct cli_top *top, json_t *take_request)
 {
 	struct sal_err err = { 0 };
@@ -41,8 +41,6 @@ static void pause_or_resume(struct cli_top *top)
 	paused = json_is_true(json_object_get(job->session, "paused"));
 	steer(top, paused ? "resume" : "pause", paused ? "resumed" : "paused", job->id);
 }
-
-/* --- which policy -------------------------------------------------------------------------------------- */
 
 static void open_policies(struct cli_top *top)
 {
@@ -88,8 +86,6 @@ static void key_in_policies(struct cli_top *top, int key)
 	else if (key == CLI_KEY_ESCAPE || key == CLI_KEY_TEXT + 'q')
 		top->mode = CLI_TOP_LIST;
 }
-
-/* --- the list ------------------------------------------------------------------------------------------ */
 
 static void key_in_list(struct cli_top *top, int key)
 {

@@ -6,8 +6,6 @@
 
 #include "cli/ask.h"
 
-/* --- meters ------------------------------------------------------------------------------------------- */
-
 static const struct cli_reading *nth_last(const struct cli_meter *m, size_t n)
 {
 	size_t kept = m->count < CLI_TOP_SAMPLES ? m->count : CLI_TOP_SAMPLES;
@@ -20,7 +18,7 @@ void cli_meter_add(struct cli_meter *m, struct cli_reading reading, double least
 	const struct cli_reading *last = nth_last(m, 0);
 
 	if (last && (reading.now_s <= last->now_s || reading.used_s < last->used_s))
-		m->count = 0; /* another daemon's */
+		m->count = 0; /* of another daemon */
 	else if (last && reading.now_s - last->now_s < least_s)
 		return;
 	m->at[m->count++ % CLI_TOP_SAMPLES] = reading;
@@ -50,9 +48,7 @@ double cli_meter_share(const struct cli_meter *m, size_t n)
 	return from ? (to->used_s - from->used_s) / (to->now_s - from->now_s) : -1;
 }
 
-/* --- jobs ---------------------------------------------------------------------------------------------- */
-
-/* And may run it. */
+/* Has the session work that it may run? */
 static bool has_work(const json_t *session)
 {
 	const char *state = cli_json_text(session, "state");
@@ -102,7 +98,7 @@ static int compare(const void *a, const void *b, void *ctx)
 	int names = 0;
 
 	if (left != right)
-		return left > right ? -1 : 1; /* the most first */
+		return left > right ? -1 : 1; /* the largest first */
 	if (sort == CLI_SORT_NAME)
 		names = strcmp(cli_json_text(x->session, "name"),
 			       cli_json_text(y->session, "name"));
@@ -135,8 +131,6 @@ void cli_top_move(struct cli_top *top, int by)
 		at = (long)top->job_count - 1;
 	top->chosen = top->jobs[at > 0 ? at : 0].id;
 }
-
-/* --- answers ------------------------------------------------------------------------------------------- */
 
 static void read_job(const struct cli_top *top, struct cli_top_job *job, const json_t *session,
 		     double now_s, double weights)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * terminal - the terminal, through ncurses. Signals that end us are read, not caught, so that whatever happens
- * the terminal is put back first.
+ * terminal - the terminal, through ncurses. Signals that end the program are read, not caught, so
+ * that the terminal is always restored first.
  */
 #include <curses.h>
 #include <errno.h>
@@ -149,7 +149,7 @@ int cli_terminal_key(struct cli_terminal *t, int wait_ms, int *out_signal)
 	struct pollfd ready[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
 				   { .fd = t->signals, .events = POLLIN } };
 	struct signalfd_siginfo info;
-	int key = key_of(getch()); /* one may be waiting inside ncurses, or the size changed */
+	int key = key_of(getch()); /* a key may wait inside ncurses, or the size changed */
 
 	*out_signal = 0;
 	if (key != CLI_KEY_NONE)

@@ -9,7 +9,7 @@
  *     top/keys.c     what a key does
  *     top/terminal.c   the terminal (ncurses)
  *
- * Nothing is computed that the daemon did not say: shares and rates are differences of its counters over its own
+ * All numbers come from the daemon: shares and rates are differences of its counters over its own
  * clock.
  */
 #ifndef SAL_CLI_TOP_H
@@ -26,8 +26,6 @@
 #define CLI_TOP_SAMPLES 64
 #define CLI_TOP_LANES 64
 
-/* --- the model ---------------------------------------------------------------------------------------- */
-
 /* Counters that only grow, as they were at some moments; the last CLI_TOP_SAMPLES of them. */
 struct cli_meter {
 	struct cli_reading {
@@ -42,7 +40,9 @@ void cli_meter_add(struct cli_meter *m, struct cli_reading reading, double least
 /* How much they grew in the last CLI_TOP_WINDOW_S; false while there is only one reading. */
 bool cli_meter_growth(const struct cli_meter *m, struct cli_reading *out);
 
-/* Share of the time between the n-th last reading (0: the last) and the one before; < 0: unknown. */
+/*
+ * Share of the time between the n-th last reading (0: the last) and its predecessor; < 0: unknown.
+ */
 double cli_meter_share(const struct cli_meter *m, size_t n);
 
 struct cli_top_job {
@@ -96,16 +96,12 @@ const char *cli_top_sort_name(enum cli_top_sort sort);
 const struct cli_top_job *cli_top_find(const struct cli_top *top, uint64_t id);
 void cli_top_move(struct cli_top *top, int by);
 
-/* --- the frame ---------------------------------------------------------------------------------------- */
-
 /* All of it. interactive: with the chosen job, the message and the keys. */
 void cli_top_draw(const struct cli_top *top, struct cli_canvas *canvas, bool interactive);
 
 /* The table, on what is left but for `below` rows; scrolled so that the chosen one shows. */
 void cli_top_draw_jobs(const struct cli_top *top, struct cli_canvas *canvas, size_t below,
 		       bool interactive);
-
-/* --- keys ---------------------------------------------------------------------------------------------- */
 
 enum cli_key {
 	CLI_KEY_NONE,
@@ -120,8 +116,6 @@ enum cli_key {
 /* May ask the daemon; what came of it is in the message. */
 void cli_top_key(struct cli_top *top, int key);
 
-/* --- the terminal -------------------------------------------------------------------------------------- */
-
 struct cli_terminal;
 
 /* NULL if there is none, or of an unknown kind. */
@@ -130,7 +124,9 @@ struct cli_terminal *cli_terminal_open(void);
 void cli_terminal_close(struct cli_terminal *t);
 void cli_terminal_size(const struct cli_terminal *t, size_t *out_width, size_t *out_height);
 void cli_terminal_show(struct cli_terminal *t, const struct cli_canvas *canvas);
-/* The next key, or CLI_KEY_NONE when the time is over. *out_signal: one that asks us to end, or 0. */
+/*
+ * The next key, or CLI_KEY_NONE after the wait. *out_signal: a signal that ends the program, or 0.
+ */
 int cli_terminal_key(struct cli_terminal *t, int wait_ms, int *out_signal);
 
 #endif

@@ -12,7 +12,7 @@ static const unsigned palette[REC_COLOURS] = {
 	0x332288, 0xcc6677, 0x44aa99, 0xddcc77, 0x882255, 0x88ccee, 0x117733, 0xaa4499, 0x999933,
 };
 
-/* Jobs drawn in one column; more of them would be thinner than can be seen. */
+/* Jobs drawn in one column. With more, each would be too thin to see. */
 #define PARTS_MAX 64
 
 enum layer {
@@ -26,7 +26,7 @@ struct part {
 	double share;
 };
 
-/* A row being drawn, and the column its turns have reached. */
+/* A row that is being drawn, and the column that its turns have reached. */
 struct row {
 	struct rec_ink *ink;
 	const struct rec_axis *axis;
@@ -36,7 +36,7 @@ struct row {
 	struct part parts[PARTS_MAX];
 	size_t count;
 	double wide; /* share of the column under bars of their own */
-	struct rec_box bar; /* of columns so far; no width: none */
+	struct rec_box bar; /* of equal columns so far; width 0: none */
 	size_t bar_ink;
 };
 
@@ -60,7 +60,10 @@ void rec_axis_add(const struct rec_axis *axis, uint64_t from_ns, uint64_t to_ns,
 		columns[i] += weight * (fmin(to, i + 1.0) - fmax(from, i));
 }
 
-/* The smallest step of 1, 2 or 5 times a power of ten that makes at most `most` of the range. */
+/*
+ * The smallest step of 1, 2 or 5 times a power of ten that divides the range into at most `most`
+ * parts.
+ */
 static double decimal_step(double range, double most)
 {
 	double tens = pow(10, floor(log10(range / most)));
@@ -122,7 +125,7 @@ void rec_put_xml(FILE *out, const char *text)
 	}
 }
 
-/* The less, the paler, but never invisible. */
+/* A smaller share is paler, but never invisible. */
 static unsigned tint_of(double share)
 {
 	double tint = sqrt(fmax(share, 0)) * (REC_TINTS - 1);
@@ -171,7 +174,7 @@ static int by_number(const void *a, const void *b)
 	return x->job < y->job ? -1 : x->job > y->job;
 }
 
-/* Draw the bar that columns of equal colour made together. */
+/* Draws the bar that columns of equal colour form together. */
 static void end_bar(struct row *r)
 {
 	if (r->bar.width > 0)

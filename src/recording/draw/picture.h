@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * picture - what is drawn of a schedule, real or simulated: jobs, their turns, and the memory.
+ * picture - the data of a drawing: jobs, their turns, and the memory of a real or simulated
+ * schedule.
  *
  * Plain data. Whoever fills it in owns everything in it.
  */
@@ -23,7 +24,7 @@ struct rec_job {
 	uint64_t used_ns; /* device time */
 	uint64_t iterations;
 	uint64_t page_outs;
-	bool refused; /* then the times but submit_ns mean nothing */
+	bool refused; /* the times other than submit_ns are meaningless then */
 };
 
 enum rec_span_kind {
@@ -66,7 +67,7 @@ struct rec_change {
 };
 
 struct rec_picture {
-	const char *policy; /* all that ruled, in words */
+	const char *policy; /* the policies that ruled, as text */
 	uint64_t capacity_bytes;
 	uint32_t devices;
 	struct rec_job *jobs;
@@ -75,7 +76,7 @@ struct rec_picture {
 	uint64_t first_submit_ns, last_end_ns;
 	double busy_ns; /* integral of the share of the device in use */
 	uint64_t page_outs, refused;
-	struct rec_span *spans; /* those of one job, and of one lane, in order of time */
+	struct rec_span *spans; /* sorted by time within each job and each lane */
 	size_t span_count;
 	struct rec_sample *samples;
 	size_t sample_count;

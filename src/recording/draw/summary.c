@@ -13,7 +13,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Of sorted values, between the two nearest. */
+/* Interpolates between the two nearest of the sorted values. */
 static double percentile(const double *sorted, size_t n, double share)
 {
 	double at = share * (double)(n - 1);
@@ -24,7 +24,10 @@ static double percentile(const double *sorted, size_t n, double share)
 	return sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
-/* Completion times of the jobs that ran, and the sum of their queueing. Returns how many ran. */
+/*
+ * Stores the completion times of the jobs that ran, and adds up their queueing. Returns how many
+ * ran.
+ */
 static size_t gather(const struct rec_picture *picture, double *jct_s, double *queue_s)
 {
 	size_t i, n = 0;

@@ -17,7 +17,7 @@
 #define RIGHT 30.0
 #define HEAD_HEIGHT 84.0
 #define TITLE_HEIGHT 26.0 /* of a block: policy and numbers */
-#define CHAR_WIDTH 6.5 /* of a name, about */
+#define CHAR_WIDTH 6.5 /* of a name, approximately */
 #define FOOT_HEIGHT 52.0 /* below a block, with the time axis in it */
 
 double rec_canvas_x(const struct rec_canvas *p, uint64_t now_ns)
@@ -201,7 +201,7 @@ static bool has_change(const struct rec_picture *pictures, size_t count, enum re
 	return false;
 }
 
-/* What people did is explained only where they did it. */
+/* Marks of pauses, limits and policies are explained only if there are any. */
 static void draw_legend(const struct rec_canvas *p, const struct rec_picture *pictures,
 			size_t count)
 {

@@ -15,9 +15,9 @@
 
 #define REC_GAP 26.0 /* above a panel, with its name in it */
 #define REC_MEMORY_HEIGHT 110.0
-#define REC_LABEL_ROW 9.0 /* least height of a row that gets a name */
+#define REC_LABEL_ROW 9.0 /* lowest row that gets a name */
 
-/* The page, and how far it is drawn. */
+/* The page, and the position reached. */
 struct rec_canvas {
 	FILE *out;
 	struct rec_axis axis;
@@ -32,17 +32,20 @@ double rec_canvas_x(const struct rec_canvas *p, uint64_t now_ns);
 /* A moment as the axis shows it: from the first submission. buf has SAL_UNITS_TEXT bytes. */
 const char *rec_canvas_moment(const struct rec_canvas *p, uint64_t now_ns, char *buf);
 
-/* An invisible box that tells its name when the pointer rests on it; more text may follow the name. */
+/*
+ * An invisible box with a tooltip that starts with a name. The caller may add text before it closes
+ * the box.
+ */
 void rec_canvas_open_tip(const struct rec_canvas *p, struct rec_box box, const char *name);
 void rec_canvas_close_tip(const struct rec_canvas *p);
 
 void rec_canvas_open_panel(struct rec_canvas *p, const char *name, const char *what, double height);
 
-/* Lanes that anything ran in, from 0 on, and the height of the row of each. */
+/* Number of lanes, up to the last one that ran anything, and the height of a lane's row. */
 uint32_t rec_lane_count(const struct rec_picture *pic);
 double rec_lane_height(uint32_t lanes);
 
-/* One panel each, at p->y, which they move down. */
+/* Each draws one panel at p->y, and moves p->y below it. */
 int rec_draw_jobs(struct rec_canvas *p, const struct rec_picture *pic);
 int rec_draw_lanes(struct rec_canvas *p, const struct rec_picture *pic);
 int rec_draw_memory(struct rec_canvas *p, const struct rec_picture *pic);

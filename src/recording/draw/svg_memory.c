@@ -5,11 +5,14 @@
 #include "base/units.h"
 #include "recording/draw/svg_impl.h"
 
-/* Use of less than one part in so many of the device is drawn larger than to scale. */
+/*
+ * If the jobs use less than one part in so many of the device, only the lower part of the memory is
+ * drawn.
+ */
 #define ZOOM 4
 #define HEADROOM 1.1
 
-/* A step function as an area; `base` is the border it grows from, `scale` pixels for a byte. */
+/* Draws a step function as an area. It grows from `base`, `scale` pixels per byte. */
 static void draw_area(const struct rec_canvas *p, const char *class, const double *bytes,
 		      double base, double scale)
 {
@@ -30,10 +33,10 @@ static void draw_area(const struct rec_canvas *p, const char *class, const doubl
 /* The panel's scale. */
 struct axis {
 	double top; /* bytes at the upper border */
-	bool is_zoomed; /* the top is far below the capacity, or small use would not be seen */
+	bool is_zoomed; /* the top is below the capacity, to make small use visible */
 };
 
-/* Full use of the panel for less than a quarter of the device. */
+/* Shows the whole device, or only the lower part if less than a quarter was used. */
 static struct axis choose_axis(const struct rec_picture *pic)
 {
 	double peak = 0, capacity = (double)pic->capacity_bytes, step;
@@ -53,7 +56,7 @@ static void draw_bytes_axis(const struct rec_canvas *p, const struct axis *axis)
 	struct rec_scale scale = rec_scale_bytes(axis->top);
 	int i;
 
-	/* The top itself is told below, and needs room. */
+	/* The label of the top needs room. */
 	for (i = 0; i * scale.step < axis->top * 0.9; i++) {
 		double y = p->y + REC_MEMORY_HEIGHT * (1 - i * scale.step / axis->top);
 
@@ -70,7 +73,7 @@ static void draw_bytes_axis(const struct rec_canvas *p, const struct axis *axis)
 		      p->y + 3.5, axis->top / scale.unit, scale.name);
 }
 
-/* Bytes of each column, on average: a peak shorter than a pixel is as high as it is long. */
+/* Average bytes of each column. A peak shorter than a column appears lower. */
 struct use {
 	double *persist, *lanes; /* owned */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bars come from ink.c, which keeps the file small; what is told when the pointer rests on
- * something comes from invisible boxes over the bars.
+ * The bars come from ink.c, which keeps the file small. Tooltips come from invisible boxes over the
+ * bars.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -13,9 +13,9 @@
 
 #define LABEL_CHARS 22u
 #define LABEL_BYTES ((size_t)4 * LABEL_CHARS)
-#define MARK_GAP 5.0 /* between two marks of a row, at least */
-#define FINE_ROWS 120 /* with more of them, the columns of a row are wider than a pixel */
-#define TIP_WIDTH 2.0 /* least width of a bar in a lane that tells its name */
+#define MARK_GAP 5.0 /* least distance of two marks in a row */
+#define FINE_ROWS 120 /* with more rows, a column is wider than a pixel */
+#define TIP_WIDTH 2.0 /* narrowest bar of a lane that has a tooltip */
 
 /* The spans of each job, or each lane, in order of time. */
 struct groups {
@@ -33,7 +33,7 @@ static int group(const struct rec_picture *pic, bool by_lane, struct groups *out
 	*out_groups = (struct groups){ .spans = spans, .first = first };
 	if (!first || !spans)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
-	/* Count one too far, so that placing the spans moves each start to where it belongs. */
+	/* Counts are stored one place too far: placing the spans moves each start to its place. */
 	for (i = 0; i < pic->span_count; i++)
 		first[(by_lane ? pic->spans[i].lane : pic->spans[i].job) + 2]++;
 	for (i = 2; i < groups + 2; i++)
@@ -63,7 +63,7 @@ static void draw_label(const struct rec_canvas *p, const char *name, double midd
 	(void)fputs("</text>\n", p->out);
 }
 
-/* From submission to end, behind the bars; a cross for who was turned away. */
+/* A line from submission to end, behind the bars, or a cross for a refused job. */
 static void draw_waits(const struct rec_canvas *p, const struct rec_picture *pic, bool refused)
 {
 	size_t i;
@@ -191,7 +191,7 @@ int rec_draw_jobs(struct rec_canvas *p, const struct rec_picture *pic)
 	size_t i;
 
 	axis.columns /=
-		1 + (uint32_t)(pic->job_count / FINE_ROWS); /* or the file would grow and grow */
+		1 + (uint32_t)(pic->job_count / FINE_ROWS); /* limits the size of the file */
 	rec_canvas_open_panel(p, "jobs", "in order of submission", p->row * (double)pic->job_count);
 	draw_waits(p, pic, false);
 	if (rc >= 0)
@@ -209,7 +209,7 @@ int rec_draw_jobs(struct rec_canvas *p, const struct rec_picture *pic)
 	draw_waits(p, pic, true);
 	for (i = 0; i < pic->job_count; i++)
 		tell_job(p, &pic->jobs[pic->rows[i]], p->y + (double)i * p->row);
-	draw_limits(p, pic); /* last, so that their tips lie on those of the jobs */
+	draw_limits(p, pic); /* last: their tooltips lie above those of the jobs */
 	p->y += p->row * (double)pic->job_count;
 	free(jobs.spans);
 	free(jobs.first);
