@@ -21,7 +21,7 @@ def seconds():
     return time.perf_counter_ns() / 1e9
 
 
-# --- a training step ---
+# A training step.
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def train(model, size, steps, synchronous):
     return took / steps
 
 
-# --- tiny operations ---
+# Tiny operations.
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def one_by_one_for(duration):
             float(np.percentile(took, 99)) / 1e9]
 
 
-# --- bulk ---
+# Bulk.
 
 
 def aligned_bytes(count, offset):
@@ -154,7 +154,7 @@ def download(mb, times):
     return float(np.median(took))
 
 
-# --- wide programs ---
+# Wide programs.
 
 
 @functools.cache
@@ -178,7 +178,7 @@ def call_wide(args, outputs, calls, synchronous):
     return (seconds() - start) / calls
 
 
-# --- programs that nobody has compiled before ---
+# Programs that nobody has compiled before.
 
 
 def cold_program(number):
@@ -203,7 +203,7 @@ def cold(first, count):
     return (seconds() - start) / count
 
 
-# --- the start of a job ---
+# The start of a job.
 
 
 class FirstStep(Exception):

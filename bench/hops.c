@@ -29,7 +29,10 @@
 #define WARM 2000
 #define RING_BYTES (1u << 20)
 
-/* CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of one. */
+/*
+ * CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of
+ * one.
+ */
 static const char compile_options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
 static const char program[] =
 	"module @tiny { func.func public @main(%a: tensor<8xf32>) -> tensor<8xf32> "
@@ -52,7 +55,7 @@ static void print_median(const char *name, size_t count, unsigned parts)
 	(void)printf("%s %.0f\n", name, (double)samples[middle] / parts);
 }
 
-/* --- the link ----------------------------------------------------------------------------------------- */
+/* The link */
 
 /* One end of two rings. */
 struct end {
@@ -185,7 +188,7 @@ static int measure_hop(const char *name, bool sleeps)
 	return 0;
 }
 
-/* --- from thread to thread, as from the job's reader to whoever waits ------------------------------------- */
+/* From thread to thread, as from the job's reader to whoever waits */
 
 struct relay {
 	pthread_mutex_t lock;
@@ -236,7 +239,7 @@ static int measure_threads(void)
 	return 0;
 }
 
-/* --- the plugin --------------------------------------------------------------------------------------- */
+/* The plugin */
 
 struct plugin {
 	const struct sal_device_ops *ops;

@@ -32,7 +32,7 @@ def run_together(stage, jobs, lengths_ms, seconds):
     return start_ns + 200_000_000, end_ns - 200_000_000
 
 
-# --- whose turn ---
+# Whose turn.
 
 
 def row_switch(stage, report, options):
@@ -147,7 +147,7 @@ def row_pack(stage, report, options):
     report.add("share of the time in which both lanes run", f"{overlap:.0%}")
 
 
-# --- memory ---
+# Memory.
 
 
 def row_memory(stage, report, options):
@@ -234,7 +234,7 @@ def row_serve(stage, report, options):
     report.add("an answer when all ask at once, p50", show_time(median(took)))
 
 
-# --- alone ---
+# Alone.
 
 
 def row_alone(stage, report, options):

@@ -27,7 +27,7 @@ static int damaged(struct sal_err *err)
 	return sal_err_set(err, SAL_DATA_LOSS, "the compiled program is damaged");
 }
 
-/* --- TopK ----------------------------------------------------------------------------------------- */
+/* TopK */
 
 static int refuse_topk(const struct place *at, const struct sal_hlo_instruction *in)
 {
@@ -84,7 +84,7 @@ static int check_topk(const struct place *at, const struct sal_hlo_instruction *
 	return SAL_OK;
 }
 
-/* --- instructions --------------------------------------------------------------------------------- */
+/* Instructions */
 
 /* Names that XLA for GPUs gives to its own library calls. */
 static bool is_library_call(struct sal_text target)
@@ -169,7 +169,7 @@ static int check_sent(const struct place *at, const struct sal_hlo_instruction *
 	return SAL_OK;
 }
 
-/* --- programs ------------------------------------------------------------------------------------- */
+/* Programs */
 
 typedef int check_fn(const struct place *at, const struct sal_hlo_instruction *in);
 

@@ -24,7 +24,7 @@ struct scope {
 	uint32_t size, depth; /* size: of both tables, a power of two */
 };
 
-/* --- instructions --------------------------------------------------------------------------------- */
+/* Instructions */
 
 enum sal_type_class sal_class_of(uint64_t type)
 {
@@ -145,7 +145,7 @@ static int read_node(const struct sal_hlo_instruction *in, struct sal_node *node
 	return SAL_OK;
 }
 
-/* --- values --------------------------------------------------------------------------------------- */
+/* Values */
 
 static bool same_text(struct sal_text a, struct sal_text b)
 {
@@ -188,7 +188,7 @@ static void number_node(struct sal_comparator *c, uint32_t place)
 	node->value = place;
 }
 
-/* --- scopes --------------------------------------------------------------------------------------- */
+/* Scopes */
 
 static uint32_t *slot_of(const struct scope *s, int64_t id)
 {
@@ -229,7 +229,7 @@ static void scope_close(struct scope *s)
 	free(s->places);
 }
 
-/* --- building ------------------------------------------------------------------------------------- */
+/* Building */
 
 static bool is_commutative(const struct sal_node *node)
 {

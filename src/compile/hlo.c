@@ -105,7 +105,7 @@ static int list_fill(const struct list *list, const struct sal_proto_field *f)
 	return SAL_OK;
 }
 
-/* --- modules -------------------------------------------------------------------------------------- */
+/* Modules */
 
 static int read_computation(struct sal_text body, struct sal_hlo_computation *out)
 {
@@ -214,7 +214,7 @@ const struct sal_hlo_computation *sal_hlo_find(const struct sal_hlo_module *modu
 		       compare_ids);
 }
 
-/* --- instructions --------------------------------------------------------------------------------- */
+/* Instructions */
 
 static int read_instruction(struct sal_text rest, struct sal_hlo_instruction *out)
 {
@@ -284,7 +284,7 @@ int sal_hlo_operands(const struct sal_hlo_instruction *instruction, int64_t *out
 	return rc < 0 || count != instruction->operand_count ? -SAL_DATA_LOSS : SAL_OK;
 }
 
-/* --- shapes and constants ------------------------------------------------------------------------- */
+/* Shapes and constants */
 
 int sal_hlo_shape(struct sal_text shape, struct sal_hlo_shape *out_shape)
 {

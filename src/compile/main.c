@@ -54,7 +54,7 @@ struct answer {
 	const void *parts[SAL_FRAME_PARTS];
 };
 
-/* --- frames ------------------------------------------------------------------------------------- */
+/* Frames */
 
 static bool send_answer(const struct worker *w, const struct answer *a)
 {
@@ -77,7 +77,7 @@ static bool send_error(const struct worker *w, uint64_t id, const struct sal_err
 	return send_answer(w, &a);
 }
 
-/* --- compilation -------------------------------------------------------------------------------- */
+/* Compilation */
 
 static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled)
 {
@@ -207,7 +207,7 @@ static void choose_ops(struct worker *w)
 	w->compiler = fake ? &sal_compiler_fake : &sal_compiler_pjrt;
 }
 
-/* --- process ------------------------------------------------------------------------------------ */
+/* Process */
 
 static void *watch(void *ctx)
 {

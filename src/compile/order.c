@@ -40,7 +40,7 @@ struct proof {
 	uint64_t work;
 };
 
-/* --- comparisons of keys -------------------------------------------------------------------------- */
+/* Comparisons of keys */
 
 static bool is_total(const struct sal_node *compare, const struct sal_node *operand)
 {
@@ -159,7 +159,7 @@ static void proof_close(struct proof *p)
 	sal_comparator_free(&p->graph);
 }
 
-/* --- the proof ------------------------------------------------------------------------------------ */
+/* The proof */
 
 static enum truth not_of(enum truth a)
 {

@@ -18,8 +18,8 @@
  * declares what else a done function may do:
  *
  *   - By default, a done function may call no operation of this table. It records the outcome,
- *     wakes another thread and returns. A vendor's callback thread often must not enter the vendor again
- *     (CUDA).
+ *     wakes another thread and returns. A vendor's callback thread often must not enter the vendor
+ *     again (CUDA).
  *   - A device whose can_execute_in_done is true (XLA:CPU) allows every operation except close and
  *     close_stream, and those that wait (save, restore, refill). So the next iteration can start
  *     without a change of threads. If a cheap program ends inside execute, done is called inside

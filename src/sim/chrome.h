@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * chrome - the decisions of a simulation in the Trace Event Format, for Perfetto and chrome://tracing.
+ * chrome - the decisions of a simulation in the Trace Event Format, for Perfetto and
+ * chrome://tracing.
  */
 #ifndef SAL_SIM_CHROME_H
 #define SAL_SIM_CHROME_H

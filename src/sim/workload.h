@@ -2,9 +2,9 @@
 /*
  * workload - the jobs that a simulation runs, read from a CSV file.
  *
- * Columns, in any order: job, submit_s, and for each job either duration_s or iterations and iter_ms.
- * Optional: persistent_mib, ephemeral_mib, util, weight, priority, kind, requests_per_s. An empty cell
- * is the default.
+ * Columns, in any order: job, submit_s, and for each job either duration_s or iterations and
+ * iter_ms. Optional: persistent_mib, ephemeral_mib, util, weight, priority, kind, requests_per_s.
+ * An empty cell is the default.
  */
 #ifndef SAL_SIM_WORKLOAD_H
 #define SAL_SIM_WORKLOAD_H
@@ -27,7 +27,8 @@ struct sim_job {
 	uint32_t weight_milli;
 	uint32_t priority;
 	enum sal_kind kind;
-	uint64_t request_gap_ns; /* inference: time between two requests; 0: each follows the last */
+	/* inference: time between two requests; 0: each follows the last */
+	uint64_t request_gap_ns;
 };
 
 struct sim_workload {
@@ -36,8 +37,8 @@ struct sim_workload {
 };
 
 /*
- * Fails with a sentence `file:line: what, and what was expected`: -SAL_INVALID_ARGUMENT for what is in
- * the file, -SAL_NOT_FOUND if it cannot be read.
+ * Fails with a sentence `file:line: what, and what was expected`: -SAL_INVALID_ARGUMENT for what is
+ * in the file, -SAL_NOT_FOUND if it cannot be read.
  */
 int sim_workload_read(const char *path, struct sim_workload *out_workload, struct sal_err *err);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers at their limits, and what they leave in the shared memory: nothing, whatever became of them. */
+/*
+ * Transfers at their limits, and what they leave in the shared memory: nothing, whatever became of
+ * them.
+ */
 #include "support/plugin_host.h"
 
 #include <sched.h>
@@ -156,7 +159,7 @@ static void uninitialised_buffers_have_a_shape(void **state)
 	}
 }
 
-/* --- bytes that stay --------------------------------------------------------------------------------------------------- */
+/* Bytes that stay */
 
 static void *address_of(PJRT_Buffer *b)
 {
@@ -219,7 +222,10 @@ static bool is_shared(const void *at)
 #define LARGE (40 * MB)
 #define SHARED_MOST 6 /* of them: 256 MiB, as host.c */
 
-/* A job may keep all that it reads. Only so much of the arena is for that, and what is let go of can be used again. */
+/*
+ * A job may keep all that it reads. Only so much of the arena is for that, and what is let go of
+ * can be used again.
+ */
 static void what_stays_is_limited_and_comes_back(void **state)
 {
 	PJRT_Buffer *all[SHARED_MOST + 2];
@@ -246,7 +252,7 @@ static void what_stays_is_limited_and_comes_back(void **state)
 	free(data);
 }
 
-/* --- a device that is full ---------------------------------------------------------------------------------------------- */
+/* A device that is full */
 
 static uint64_t mapped(void)
 {
@@ -292,7 +298,10 @@ static void leave_small(struct bed *t, struct small *s)
 	(void)setenv("SALUS_SOCKET", t->daemon.socket, 1);
 }
 
-/* An upload that is refused gives back its place in the arena, and counts no longer, though nobody has asked for it. */
+/*
+ * An upload that is refused gives back its place in the arena, and counts no longer, though nobody
+ * has asked for it.
+ */
 static void a_refused_upload_leaves_nothing(void **state)
 {
 	struct bed *t = *state;

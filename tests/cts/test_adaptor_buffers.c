@@ -12,7 +12,7 @@
 
 #define MB (UINT64_C(1) << 20)
 
-/* --- up and down ----------------------------------------------------------------------------------------- */
+/* Up and down */
 
 /* Bytes that tell their place, within what the type can hold. */
 static void fill(unsigned char *data, size_t size, PJRT_Buffer_Type type)
@@ -417,7 +417,7 @@ static void the_arena_is_reused(void **state)
 	free(data);
 }
 
-/* --- events ---------------------------------------------------------------------------------------------- */
+/* Events */
 
 struct callback {
 	pthread_mutex_t lock;
@@ -641,7 +641,7 @@ static void events_outlive_the_client(void **state)
 	assert_int_equal(await(ready), 0);
 }
 
-/* --- downloads ------------------------------------------------------------------------------------------- */
+/* Downloads */
 
 static void download_sizes(void **state)
 {
@@ -762,7 +762,7 @@ static void raw_ranges(void **state)
 	}
 }
 
-/* --- what is known, deleted, copied ----------------------------------------------------------------------- */
+/* What is known, deleted, copied */
 
 static void buffers_know_themselves(void **state)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of daemons, clients and processes: whatever waits is told, nothing hangs or aborts, and nothing is
- * left behind. Each test has a daemon of its own, which it may freeze and kill.
+ * The end of daemons, clients and processes: whatever waits is told, nothing hangs or aborts, and
+ * nothing is left behind. Each test has a daemon of its own, which it may freeze and kill.
  */
 #include "support/plugin_host.h"
 #include "support/threads.h"
@@ -22,7 +22,7 @@
 #define MB (UINT64_C(1) << 20)
 #define PROMPT_NS 1e9 /* how soon whoever waits must know */
 
-/* --- a client with something of everything ------------------------------------------------------------------ */
+/* A client with something of everything */
 
 struct things {
 	PJRT_LoadedExecutable *add;
@@ -154,7 +154,7 @@ static void life_after_death(struct bed *t, struct things *x)
 	assert_int_equal(things_destroy(x), 0);
 }
 
-/* --- waiting threads ----------------------------------------------------------------------------------------- */
+/* Waiting threads */
 
 struct waiter {
 	struct bed *bed;
@@ -312,7 +312,10 @@ static void on_ready(PJRT_Error *error, void *arg)
 	(void)atomic_fetch_add(&c->count, 1);
 }
 
-/* An iteration that never ends, with somebody in Await, somebody in OnReady and a download behind it. */
+/*
+ * An iteration that never ends, with somebody in Await, somebody in OnReady and a download behind
+ * it.
+ */
 static void death_during_an_iteration(void **state)
 {
 	struct bed *t = *state;
@@ -383,7 +386,7 @@ static void a_stop_is_a_death_too(void **state)
 	life_after_death(t, &x);
 }
 
-/* --- in the middle of everything --------------------------------------------------------------------------- */
+/* In the middle of everything */
 
 static int upload_until_it_ends(struct waiter *w)
 {
@@ -609,7 +612,7 @@ static void clients_may_go_first(void **state)
 	daemon_expect_sessions(&t->daemon, 0);
 }
 
-/* --- fork -------------------------------------------------------------------------------------------------- */
+/* Fork */
 
 /* What a child does with what it inherited. The exit status says how much went wrong. */
 static void child_life(struct bed *t, struct things *x)
@@ -780,7 +783,7 @@ static void forks_in_full_swing(void **state)
 	life_after_death(t, &x);
 }
 
-/* --- leaks ------------------------------------------------------------------------------------------------- */
+/* Leaks */
 
 static size_t fds_of(pid_t pid)
 {

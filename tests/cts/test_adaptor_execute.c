@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Iterations: outputs that will be, donation, errors and whom they reach, order, and many threads at once. */
+/*
+ * Iterations: outputs that will be, donation, errors and whom they reach, order, and many threads
+ * at once.
+ */
 #include "support/plugin_host.h"
 
 #include <pthread.h>
@@ -84,7 +87,7 @@ static void outputs_are_described_at_once(void **state)
 	loaded_destroy(p);
 }
 
-/* --- donation --------------------------------------------------------------------------------------------- */
+/* Donation */
 
 static void donation_is_visible_at_once(void **state)
 {
@@ -160,7 +163,10 @@ static void what_somebody_looks_at_stays(void **state)
 	loaded_destroy(p);
 }
 
-/* One buffer for two places: donated to both, or donated to one and used by the other. Nothing happens to it. */
+/*
+ * One buffer for two places: donated to both, or donated to one and used by the other. Nothing
+ * happens to it.
+ */
 static void nothing_is_donated_twice(void **state)
 {
 	struct bed *t = *state;
@@ -205,9 +211,12 @@ static void a_chain_of_donations(void **state)
 	loaded_destroy(p);
 }
 
-/* --- errors ----------------------------------------------------------------------------------------------- */
+/* Errors */
 
-/* What is told to go wrong goes wrong for its outputs and what is computed from them, and nobody else. */
+/*
+ * What is told to go wrong goes wrong for its outputs and what is computed from them, and nobody
+ * else.
+ */
 static void errors_reach_whom_they_concern(void **state)
 {
 	static const char *const texts[] = {
@@ -302,7 +311,10 @@ static void wrong_calls_are_refused(void **state)
 	loaded_destroy(p);
 }
 
-/* To the last that the protocol has room for, the daemon says what it thinks of them; beyond, nobody is asked. */
+/*
+ * To the last that the protocol has room for, the daemon says what it thinks of them; beyond,
+ * nobody is asked.
+ */
 static void there_is_a_most_of_arguments(void **state)
 {
 	const size_t most = 65536;
@@ -349,7 +361,7 @@ static void wrong_shapes_are_refused(void **state)
 	loaded_destroy(p);
 }
 
-/* --- how many, in what order ------------------------------------------------------------------------------- */
+/* How many, in what order */
 
 static void a_hundred_arguments(void **state)
 {
@@ -464,7 +476,7 @@ static void completion_events_are_separate(void **state)
 	loaded_destroy(p);
 }
 
-/* --- many threads ------------------------------------------------------------------------------------------ */
+/* Many threads */
 
 #define THREADS 16
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client says about itself: its device, memories and topology. JAX aborts when one of these calls
- * fails, and holds the pointers for as long as the client lives.
+ * What a client says about itself: its device, memories and topology. JAX aborts when one of these
+ * calls fails, and holds the pointers for as long as the client lives.
  */
 #include "support/plugin_host.h"
 

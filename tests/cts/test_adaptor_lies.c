@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that lies, in every place where the plugin believes something: what a job gets is an error that it can catch,
- * and nothing of the connection stays behind.
+ * A daemon that lies, in every place where the plugin believes something: what a job gets is an
+ * error that it can catch, and nothing of the connection stays behind.
  */
 #include "support/false_daemon.h"
 #include "support/plugin_host.h"
@@ -18,7 +18,7 @@
 
 #define LARGE 65536 /* bytes that go through the arena */
 
-/* --- a job: something of everything ------------------------------------------------------------------- */
+/* A job: something of everything */
 
 struct job {
 	struct bed bed;
@@ -105,7 +105,7 @@ static void leave(struct job *j)
 	free(j->bytes);
 }
 
-/* --- lies ------------------------------------------------------------------------------------------------ */
+/* Lies */
 
 static void other_magic(struct greeting *g)
 {
@@ -618,7 +618,10 @@ static void a_lie(void **state)
 
 	assert_non_null(job.bytes);
 	host_deadline(10);
-	/* One that sleeps answers at once: then whoever asked finds the lie itself. Else the reader does. */
+	/*
+	 * One that sleeps answers at once: then whoever asked finds the lie itself. Else the reader
+	 * does.
+	 */
 	lie.sleeps = (size_t)(uintptr_t)*state >= LIES;
 	false_daemon_start(&daemon, &lie);
 	code = explain(work(&job), text, sizeof(text));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small results that are read each time: they are here before they are asked for, and right in every order of things. */
+/*
+ * Small results that are read each time: they are here before they are asked for, and right in
+ * every order of things.
+ */
 #include "support/plugin_host.h"
 
 #include <stdio.h>
@@ -30,8 +33,8 @@ static void make_a_habit(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 }
 
 /*
- * The iteration has ended, and all that the daemon had to say about it was taken: answers come in the order of
- * questions, and here is the answer to a later one.
+ * The iteration has ended, and all that the daemon had to say about it was taken: answers come in
+ * the order of questions, and here is the answer to a later one.
  */
 static PJRT_Buffer *run_and_rest(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 {

@@ -418,7 +418,7 @@ static void a_large_optimised_program_can_be_had(void **state)
 	free(got);
 }
 
-/* --- serialised ------------------------------------------------------------------------------------------ */
+/* Serialised */
 
 static char *serialize(PJRT_LoadedExecutable *p, size_t *out_size)
 {
@@ -537,7 +537,7 @@ static void a_crash_of_the_compiler_is_survived(void **state)
 	loaded_destroy(p);
 }
 
-/* --- layouts: the extension, as xla/pjrt/extensions/layouts has it --------------------------------------- */
+/* Layouts: the extension, as xla/pjrt/extensions/layouts has it */
 
 struct layout_serialize {
 	size_t struct_size;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plugin says to the daemon: of the job, of programs, and that there is room; the test plays the daemon. */
+/*
+ * What the plugin says to the daemon: of the job, of programs, and that there is room; the test
+ * plays the daemon.
+ */
 #include "support/scene.h"
 
 #include <sched.h>
@@ -10,7 +13,7 @@
 
 static const struct lie honest = { .name = "none", .sleeps = true };
 
-/* --- of the job ------------------------------------------------------------------------------------------------------- */
+/* Of the job */
 
 static const char *const wishes[] = { "SALUS_JOB_NAME", "SALUS_MEMORY", "SALUS_WEIGHT",
 				      "SALUS_PRIORITY", "SALUS_TIME",	"SALUS_KIND" };
@@ -78,7 +81,7 @@ static void wishes_that_make_no_sense_are_refused(void **state)
 	}
 }
 
-/* --- of programs ------------------------------------------------------------------------------------------------------ */
+/* Of programs */
 
 static char long_name[100 << 10];
 
@@ -220,7 +223,7 @@ static void an_output_without_a_layout_is_row_major(void **state)
 	scene_close(&s);
 }
 
-/* --- that there is room -------------------------------------------------------------------------------------------------- */
+/* That there is room */
 
 /* More records than the ring holds; only the first of them counts. */
 static void over_and_over(struct spoken *s)

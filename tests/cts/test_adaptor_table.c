@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin before it has a client: the table, its errors, what it exports, and what Create says when there
- * is nobody to talk to, or the wrong one.
+ * The plugin before it has a client: the table, its errors, what it exports, and what Create says
+ * when there is nobody to talk to, or the wrong one.
  */
 #include "support/plugin_host.h"
 
@@ -22,7 +22,7 @@
 #include "wire/facts.h"
 #include "wire/messages.h"
 
-/* --- the table --------------------------------------------------------------------------------------- */
+/* The table */
 
 static void every_slot_is_filled(void **state)
 {
@@ -162,7 +162,7 @@ static void longer_structs_are_fine(void **state)
 	ok(api->PJRT_Plugin_Attributes(&attributes.a));
 }
 
-/* --- the file ---------------------------------------------------------------------------------------- */
+/* The file */
 
 /* The lines that a command prints about the plugin, one after the other. */
 static size_t lines_of(const char *command, char lines[][256], size_t room)
@@ -204,7 +204,7 @@ static void libc_is_all_it_needs(void **state)
 	assert_int_equal(needed, 1);
 }
 
-/* --- nobody there ------------------------------------------------------------------------------------- */
+/* Nobody there */
 
 struct counts {
 	size_t fds, threads;
@@ -293,7 +293,7 @@ static void nonsense_about_the_job_is_refused(void **state)
 	}
 }
 
-/* --- the wrong one there --------------------------------------------------------------------------------- */
+/* The wrong one there */
 
 /* A daemon that answers one hello with given bytes and descriptors, and hangs up. */
 struct impostor {
@@ -452,7 +452,9 @@ static void it_refuses_us(void **state)
 	assert_non_null(strstr(text, "too many of you"));
 }
 
-/* A daemon of that minor, with a device and nothing else; what follows the welcome is in `facts`. */
+/*
+ * A daemon of that minor, with a device and nothing else; what follows the welcome is in `facts`.
+ */
 struct plain_welcome {
 	struct sal_welcome w;
 	unsigned char facts[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is woken, when, and what goes over the wire: the plugin beside a daemon that the test plays itself, and which sleeps
- * until it is rung for, as the real one does.
+ * Who is woken, when, and what goes over the wire: the plugin beside a daemon that the test plays
+ * itself, and which sleeps until it is rung for, as the real one does.
  */
 #include "support/scene.h"
 #include "support/threads.h"
@@ -19,7 +19,7 @@
 
 #define WAKE_BYTES (1 << 20) /* as buffer.c */
 
-/* --- a client of a false daemon -------------------------------------------------------------------------------------- */
+/* A client of a false daemon */
 
 static unsigned int records(struct scene *s)
 {
@@ -39,7 +39,7 @@ static void expect_taken(struct scene *s, unsigned int before, unsigned int more
 
 static const struct lie sleeper = { .name = "none", .sleeps = true };
 
-/* --- deletes ----------------------------------------------------------------------------------------------------------- */
+/* Deletes */
 
 /* Somebody may wait for that memory. */
 static void a_large_delete_wakes(void **state)
@@ -123,7 +123,9 @@ static void many_small_deletes_are_a_large_one(void **state)
 /* A full ring is a reason to wake the daemon, even if nothing in it is urgent. */
 static void a_full_ring_wakes(void **state)
 {
-	/* Fewer bytes are deleted than are worth waking for; the records fill more than the ring. */
+	/*
+	 * Fewer bytes are deleted than are worth waking for; the records fill more than the ring.
+	 */
 	const size_t count = FALSE_RING_BYTES / sizeof(struct sal_msg_delete) + 1;
 	PJRT_Buffer **all = calloc(count, sizeof(PJRT_Buffer *));
 	unsigned int taken, rung;
@@ -145,7 +147,7 @@ static void a_full_ring_wakes(void **state)
 	scene_close(&s);
 }
 
-/* --- programs ----------------------------------------------------------------------------------------------------------- */
+/* Programs */
 
 #define MANY 200
 
@@ -170,8 +172,8 @@ static const struct lie donating = { .name = "none",
 				     .of_program = takes_200_arguments_over };
 
 /*
- * Runs the program with this many arguments, some of them retained. Checks which ones are deleted, and
- * which record the daemon got.
+ * Runs the program with this many arguments, some of them retained. Checks which ones are deleted,
+ * and which record the daemon got.
  */
 static void donate(struct scene *s, PJRT_LoadedExecutable *p, size_t count, const int64_t *retained,
 		   size_t retained_count)
@@ -260,7 +262,7 @@ static void a_layout_that_cannot_be_is_not_believed(void **state)
 	scene_close(&s);
 }
 
-/* --- completions ---------------------------------------------------------------------------------------------------------- */
+/* Completions */
 
 /* What a callback saw. */
 struct seen {
@@ -283,7 +285,10 @@ static void expect_call(struct seen *seen)
 		(void)sched_yield(); /* or the deadline */
 }
 
-/* Who polled in vain leaves the daemon with the duty to ring: nobody else would see what comes later. */
+/*
+ * Who polled in vain leaves the daemon with the duty to ring: nobody else would see what comes
+ * later.
+ */
 static void what_comes_after_polling_is_seen(void **state)
 {
 	static const struct lie honest = { .name = "none" };
@@ -359,7 +364,7 @@ static void last_words_are_heard(void **state)
 	scene_close(&s);
 }
 
-/* --- words for the job's user ------------------------------------------------------------------------------------------------ */
+/* Words for the job's user */
 
 static void after_a_word(struct spoken *s)
 {
@@ -405,7 +410,7 @@ static void words_are_shown_unless_they_are_not_wanted(void **state)
 	assert_int_equal(unsetenv("SALUS_QUIET"), 0);
 }
 
-/* --- the greeting ------------------------------------------------------------------------------------------------------------- */
+/* The greeting */
 
 /* A later version's: more of it comes before the facts. */
 static void longer(struct greeting *g)
@@ -448,7 +453,10 @@ static PJRT_Device_MemoryStats_Args stats(struct scene *s)
 	return a;
 }
 
-/* An older daemon does not tell: then the peak is the most that was in use at once, as counted here. */
+/*
+ * An older daemon does not tell: then the peak is the most that was in use at once, as counted
+ * here.
+ */
 static void without_being_told_the_peak_is_counted(void **state)
 {
 	static const struct lie older = { .name = "none", .older = true };
@@ -473,7 +481,7 @@ static void without_being_told_the_peak_is_counted(void **state)
 	scene_close(&s);
 }
 
-/* --- the arena ------------------------------------------------------------------------------------------------------------------ */
+/* The arena */
 
 #define BEYOND (FALSE_SEGMENT_BYTES + 4096) /* more than the first segment has */
 
@@ -522,7 +530,7 @@ static void two_threads_need_one_segment(void **state)
 	scene_close(&s);
 }
 
-/* --- signals ---------------------------------------------------------------------------------------------------------------------- */
+/* Signals */
 
 static _Atomic int signals;
 

@@ -56,7 +56,7 @@ static struct sal_text text_of(const char *text)
 	return (struct sal_text){ text, strlen(text) };
 }
 
-/* --- the fake's programs --- */
+/* The fake's programs */
 
 static const char *fake_program(enum program_kind kind)
 {
@@ -80,9 +80,12 @@ static const char *fake_program(enum program_kind kind)
 	}
 }
 
-/* --- programs for a vendor's plugin: StableHLO --- */
+/* Programs for a vendor's plugin: StableHLO */
 
-/* CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of one. */
+/*
+ * CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of
+ * one.
+ */
 static const char compile_options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
 
 #define VECTOR "tensor<4xf32>"
@@ -143,7 +146,7 @@ static const char *pjrt_program(enum program_kind kind)
 	}
 }
 
-/* --- waiting --- */
+/* Waiting */
 
 struct outcome {
 	pthread_mutex_t lock;
@@ -199,7 +202,7 @@ static int wait_for(struct outcome *o, unsigned int count)
 	return code;
 }
 
-/* --- a device with one stream, for a test --- */
+/* A device with one stream, for a test */
 
 struct bench {
 	const struct subject *subject;
@@ -347,7 +350,7 @@ static struct sal_execution pair(struct sal_buffer **args, struct sal_buffer **o
 	};
 }
 
-/* --- devices and streams --- */
+/* Devices and streams */
 
 static bool is_text(struct sal_text text)
 {
@@ -409,7 +412,7 @@ static void streams_come_and_go(void **state)
 	}
 }
 
-/* --- buffers --- */
+/* Buffers */
 
 static void copied_data_can_be_reused(void **state)
 {
@@ -735,7 +738,7 @@ static void thousands_of_buffers_leave_nothing(void **state)
 	}
 }
 
-/* --- programs --- */
+/* Programs */
 
 static void programs_are_described(void **state)
 {
@@ -833,7 +836,7 @@ static void images_load_on_another_stream(void **state)
 	t->ops->close_stream(other);
 }
 
-/* --- iterations --- */
+/* Iterations */
 
 static void iterations_compute(void **state)
 {
@@ -1050,7 +1053,7 @@ static void wrong_iterations_are_refused(void **state)
 	t->ops->unload(p);
 }
 
-/* --- threads --- */
+/* Threads */
 
 struct runner {
 	struct bench bench;
@@ -1111,7 +1114,7 @@ static void streams_run_side_by_side(void **state)
 	t->compiler->free_compiled(c);
 }
 
-/* --- what done may do --- */
+/* What done may do */
 
 #define LINKS 1000
 
@@ -1333,7 +1336,7 @@ static void done_holds_no_lock(void **state)
 	t->ops->unload(o.program);
 }
 
-/* --- all of them --- */
+/* All of them */
 
 #define ON_BENCH(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
 
@@ -1382,7 +1385,7 @@ static int run_suite(const struct subject *subject)
 				       NULL);
 }
 
-/* --- sanitizers and a plugin that was built without them --- */
+/* Sanitizers and a plugin that was built without them */
 
 /*
  * One test requests more memory than exists. The leak detector sometimes crashes on the

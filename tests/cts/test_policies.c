@@ -46,7 +46,7 @@ static struct drv_load small_load(uint64_t count, uint64_t iter_ns)
 	};
 }
 
-/* --- the suite ------------------------------------------------------------------------------------------ */
+/* The suite */
 
 /* Jobs that compete for memory and time, some wrong about what they need. */
 static void add_random_jobs(uint64_t seed, uint32_t count)
@@ -239,7 +239,7 @@ static void test_parameters(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* --- what each promises ---------------------------------------------------------------------------------- */
+/* What each promises */
 
 static void test_fifo_owner_keeps_the_lane(void **state)
 {
@@ -488,7 +488,7 @@ static void test_mix_training_makes_room_for_inference(void **state)
 	assert_true(drv_runs(n));
 }
 
-/* --- faults of the original ------------------------------------------------------------------------------- */
+/* Faults of the original */
 
 /* (5) It counted in whole ms, so that short iterations were free. */
 static void test_fault_5_iterations_are_charged_to_the_ns(void **state)
@@ -634,7 +634,9 @@ static void test_fault_7_overruns_do_not_win(void **state)
 	assert_int_equal(a->end_ns, 150 * MS);
 }
 
-/* (7), for those that never said anything: they are taken to need as long again as they have run. */
+/*
+ * (7), for those that never said anything: they are taken to need as long again as they have run.
+ */
 static void test_fault_7_long_runs_do_not_win(void **state)
 {
 	struct drv_job *a, *b;
@@ -696,7 +698,7 @@ static void test_fault_8_a_large_job_gets_in(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* --- policies that misbehave --------------------------------------------------------------------------- */
+/* Policies that misbehave */
 
 /* Remembers the last session that joined, to pick it at the wrong time. */
 struct bad_state {

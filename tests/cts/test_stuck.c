@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stuck - under every policy: one iteration does not end, the others of its lane go on within a second. */
+/*
+ * stuck - under every policy: one iteration does not end, the others of its lane go on within a
+ * second.
+ */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +68,7 @@ static struct drv_load load_of(uint64_t count)
 	};
 }
 
-/* --- in each policy --------------------------------------------------------------------------------------- */
+/* In each policy */
 
 static void check_others_go_on(const struct sal_policy *policy)
 {
@@ -185,7 +188,9 @@ static void test_room_comes(void **state)
 	under_each(check_room_comes);
 }
 
-/* Closing does not end an iteration: the lane is stuck all the same, whatever was expected of it. */
+/*
+ * Closing does not end an iteration: the lane is stuck all the same, whatever was expected of it.
+ */
 static void check_closed(const struct sal_policy *policy)
 {
 	struct drv_job *a, *b;
@@ -246,7 +251,7 @@ static void test_many(void **state)
 	under_each(check_many);
 }
 
-/* --- when a lane is stuck --------------------------------------------------------------------------------- */
+/* When a lane is stuck */
 
 static uint64_t stuck_after(uint64_t stuck_ns, uint64_t expected_ns)
 {
@@ -318,7 +323,7 @@ static void test_tuned_while_it_hangs(void **state)
 	assert_false(drv_runs(c) && drv_runs(a) && drv_runs(b));
 }
 
-/* --- memory ------------------------------------------------------------------------------------------------ */
+/* Memory */
 
 /* An idle session is paged out so that the others have a lane. */
 static void test_room_is_made_by_paging(void **state)
@@ -358,7 +363,9 @@ static void test_nobody_is_paged_out_in_vain(void **state)
 	assert_int_equal(b->refusals, 0);
 }
 
-/* Two are held up and there is room for one: the last in line is paged out, though nobody prefers. */
+/*
+ * Two are held up and there is room for one: the last in line is paged out, though nobody prefers.
+ */
 static void test_room_is_made_by_force(void **state)
 {
 	struct drv_job *b, *c;
@@ -430,7 +437,10 @@ static void test_ranges_around_it(void **state)
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
 }
 
-/* There is room on both sides of it: the upper one is taken, which leaves more for persistent bytes. */
+/*
+ * There is room on both sides of it: the upper one is taken, which leaves more for persistent
+ * bytes.
+ */
 static void test_highest_gap(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();

@@ -49,7 +49,7 @@ static void submit(struct drv_job *j)
 	drv_submit(&d, j, 10, 10);
 }
 
-/* --- all -------------------------------------------------------------------------------------------------- */
+/* All */
 
 /* Two iterations run at a time, never three, and never two of one lane. */
 static void test_two_run_at_a_time(void **state)
@@ -83,7 +83,7 @@ static void test_two_run_at_a_time(void **state)
 	drv_start(&d, 1, NULL, NULL); /* for stop() */
 }
 
-/* --- fair ------------------------------------------------------------------------------------------------- */
+/* Fair */
 
 /* Those of one lane share that lane, whatever the other lane's clock says. */
 static void test_fair_shares_within_each_lane(void **state)
@@ -128,8 +128,8 @@ static void expect_equal_second(struct drv_job *a, struct drv_job *b)
 }
 
 /*
- * One that changes lanes starts level there: its clock is that of another lane, which went slower because
- * two shared it. It does not have the new lane to itself until it has caught up.
+ * One that changes lanes starts level there: its clock is that of another lane, which went slower
+ * because two shared it. It does not have the new lane to itself until it has caught up.
  */
 static void test_fair_changing_lanes_is_a_level_start(void **state)
 {
@@ -155,7 +155,10 @@ static void test_fair_changing_lanes_is_a_level_start(void **state)
 	expect_equal_second(moved, e);
 }
 
-/* From a busy lane's high clock into one that has hardly run: it must not wait until that has caught up. */
+/*
+ * From a busy lane's high clock into one that has hardly run: it must not wait until that has
+ * caught up.
+ */
 static void test_fair_moved_by_fewer_lanes(void **state)
 {
 	struct drv_load load = load_of(MS, 1000);
@@ -179,7 +182,10 @@ static void test_fair_moved_by_fewer_lanes(void **state)
 	expect_equal_second(a, b);
 }
 
-/* A new lane is level with the other; so one that waits outside meanwhile is level with either, too. */
+/*
+ * A new lane is level with the other; so one that waits outside meanwhile is level with either,
+ * too.
+ */
 static void test_fair_waits_beside_a_new_lane(void **state)
 {
 	struct sal_job large = { .declared = { 100, 10 } };
@@ -208,7 +214,7 @@ static void test_fair_waits_beside_a_new_lane(void **state)
 	assert_true(drv_runs(a));
 }
 
-/* --- mix -------------------------------------------------------------------------------------------------- */
+/* Mix */
 
 /* One lane for each kind, however many there are of it. */
 static void test_mix_keeps_kinds_apart(void **state)
@@ -250,7 +256,10 @@ static void test_mix_keeps_kinds_apart(void **state)
 	assert_string_equal(drv_grants(&d, order, sizeof(order)), "dc"); /* t[1], t[0] */
 }
 
-/* Training comes first and inference later, and the other way round; and with the cap instead of the limit. */
+/*
+ * Training comes first and inference later, and the other way round; and with the cap instead of
+ * the limit.
+ */
 static void test_mix_leaves_a_lane_for_training(void **state)
 {
 	(void)state;

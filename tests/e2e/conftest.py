@@ -32,7 +32,7 @@ PATIENCE = float(os.environ.get("SALUS_TEST_PATIENCE", "1"))
 PR_SET_CHILD_SUBREAPER = 36
 
 
-# --- processes ---------------------------------------------------------------------------------------
+# Processes.
 
 
 def wait_until(condition, deadline_s, what):
@@ -103,7 +103,7 @@ def our_helpers():
             if program_of(pid).startswith(("salusd", "salus-"))}
 
 
-# --- running programs --------------------------------------------------------------------------------
+# Running programs.
 
 
 def take_interrupts():
@@ -214,7 +214,7 @@ class Runner:
             run.kill()
 
 
-# --- the daemon --------------------------------------------------------------------------------------
+# The daemon.
 
 
 class Daemon:
@@ -277,7 +277,8 @@ class Daemon:
 
     def wait_holding(self, most, deadline_s=1):
         """Until there is no session and it holds no more than it did before."""
-        # A lane that was opened meanwhile stays, with the vendor's threads; so do some idle carriers.
+        # A lane that was opened meanwhile stays, with the vendor's threads; so do some idle
+        # carriers.
         stays = {"threads": 12}
 
         def settled():
@@ -311,7 +312,7 @@ class Daemon:
         assert not self.socket.exists(), "salusd left its socket"
 
 
-# --- fixtures ----------------------------------------------------------------------------------------
+# Fixtures.
 
 
 @pytest.fixture(scope="session", autouse=True)

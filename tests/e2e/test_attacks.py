@@ -111,7 +111,7 @@ def in_background(act):
     assert not errors, errors
 
 
-# --- iterations that do not end ---------------------------------------------------------------------------
+# Iterations that do not end.
 
 
 @pytest.mark.parametrize("program", [CHEAP, DISGUISED], ids=["cheap", "disguised"])
@@ -222,7 +222,7 @@ def test_a_second_signal_ends_salusd_at_once(start_daemon, client_of, wait, pati
     endless.kill()
 
 
-# --- bells, rings, arrays ---------------------------------------------------------------------------------
+# Bells, rings, arrays.
 
 
 def settled(daemon, wait, before):
@@ -316,7 +316,7 @@ def test_arrays_of_a_job_that_keeps_them(served):
     assert "5.0" in greedy.stdout
 
 
-# --- weights, logs, answers -------------------------------------------------------------------------------
+# Weights, logs, answers.
 
 
 def test_a_weight_of_everything(served, wait):

@@ -32,7 +32,7 @@ def same_output(text, direct, salus):
     return b
 
 
-# --- errors ------------------------------------------------------------------------------------------
+# Errors.
 
 
 def test_errors_have_the_same_types(direct, salus):
@@ -159,7 +159,7 @@ def test_ping_tells_whether_a_daemon_answers(daemon, tmp_path):
     assert daemon.salus("ping").returncode == 69
 
 
-# --- what a program can ask about itself -------------------------------------------------------------
+# What a program can ask about itself.
 
 
 def test_devices_look_the_same(direct, salus):
@@ -324,7 +324,7 @@ print("after", jnp.ones(3).sum())
     assert run.code == 0 and "after 3.0" in run.stdout, run.describe()
 
 
-# --- JAX's persistent compilation cache --------------------------------------------------------------
+# JAX's persistent compilation cache.
 
 CACHED = """
 import jax, jax.numpy as jnp
@@ -422,7 +422,7 @@ def test_damaged_file_in_the_cache(salus, jax_cache):
     assert result_and_hits(salus(CACHED, env=env))[0] == right
 
 
-# --- processes ---------------------------------------------------------------------------------------
+# Processes.
 
 
 def stderr_lines(run):
@@ -474,7 +474,8 @@ def test_never_used_is_never_seen(salus):
     assert (run.code, run.stdout, run.stderr) == (0, "imported\n", ""), run.describe()
 
 
-# Not sys.exit: there JAX itself takes apart threads that a fork does not copy, and hangs or crashes.
+# Not sys.exit: there JAX itself takes apart threads that a fork does not copy, and hangs or
+# crashes.
 FORKS = {
     "os._exit": "os._exit(0)",
     "exec": "os.execv('/bin/true', ['true'])",
@@ -628,7 +629,7 @@ def run_children(run):
     return map(int, listed.stdout.split())
 
 
-# --- sizes and orders --------------------------------------------------------------------------------
+# Sizes and orders.
 
 
 def test_many_iterations_queued(direct, salus):
@@ -721,7 +722,7 @@ print(sum(float(np.asarray(s)[i]) for i, s in enumerate(seen)))
 """, direct, salus)
 
 
-# --- strangers ---------------------------------------------------------------------------------------
+# Strangers.
 
 
 def test_nonsense_on_the_socket(daemon, salus, rng):

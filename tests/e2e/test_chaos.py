@@ -17,7 +17,8 @@ from traces import check, replay, rows, save  # noqa: E402
 
 JOBS = 8
 POLICIES = policies()
-# Each iteration adds one to its counter and to all of its 3 MiB, on the device; none may be lost or run twice.
+# Each iteration adds one to its counter and to all of its 3 MiB, on the device; none may be lost or
+# run twice.
 # A job runs on until the gate is open, and then so many more.
 COUNTER = """
 import sys

@@ -226,7 +226,7 @@ def test_second_daemon_is_refused(start_daemon):
     daemon.stop()
 
 
-# --- clients -----------------------------------------------------------------------------------------
+# Clients.
 
 # Jobs that are killed at random moments. Iterations are short: one that runs is not interrupted.
 VICTIMS = {
@@ -320,7 +320,7 @@ print("sum", float(x.sum()))
     assert stopped.stdout == other.stdout
 
 
-# --- compile helpers ---------------------------------------------------------------------------------
+# Compile helpers.
 
 
 def test_helper_dies(daemon, client):

@@ -20,7 +20,7 @@ JOB_COUNT = int(os.environ.get("SALUS_TEST_JOBS", "8"))
 MODEL_COUNT = int(os.environ.get("SALUS_TEST_MODELS", "12"))
 
 
-# --- many jobs -------------------------------------------------------------------------------------
+# Many jobs.
 
 NEEDS_MIB = 36  # of each job below: ballast, weights and a batch, and scratch
 BALLAST_MIB = 24
@@ -65,7 +65,7 @@ def test_three_times_the_memory(policy, served, alone):
     assert [run.digest for run in runs] == [alone[i % len(KINDS)] for i in range(JOB_COUNT)]
 
 
-# --- one that is too large -------------------------------------------------------------------------
+# One that is too large.
 
 
 @pytest.mark.parametrize("verb", ["put", "make"])
@@ -93,7 +93,7 @@ def test_too_large_for_the_device(verb, served):
     large.end()
 
 
-# --- what a job is told ------------------------------------------------------------------------------
+# What a job is told.
 
 WATCHED = """
 import json, sys
@@ -186,7 +186,7 @@ def test_memory_stats_follow_the_limit(served):
     job.run.succeed()
 
 
-# --- one that grows --------------------------------------------------------------------------------
+# One that grows.
 
 
 def test_one_that_grows_waits(served, direct):
@@ -237,7 +237,7 @@ def test_an_idle_one_gives_way(served, wait):
     assert ask(daemon, "ps")["device"]["persist_bytes"] == 0
 
 
-# --- many models -----------------------------------------------------------------------------------
+# Many models.
 
 BATCH = 6144
 REQUESTS = ["1", "2.5", "40"]
@@ -281,7 +281,7 @@ def test_many_models_are_served(served, direct):
         assert answers_of(run.succeed()) == right[i % 3], run.describe()
 
 
-# --- on the host -----------------------------------------------------------------------------------
+# On the host.
 
 VIEWS = """
 import jax, jax.numpy as jnp, numpy as np

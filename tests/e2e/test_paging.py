@@ -30,7 +30,7 @@ def push_out(daemon, other, name, mib):
     wait_for(lambda: state_of(daemon, name) == "paged", 20, f"{name} to be paged out")
 
 
-# --- every bit -------------------------------------------------------------------------------------
+# Every bit.
 
 
 def test_every_kind_of_array(served, direct):
@@ -87,7 +87,7 @@ def test_weights_come_back(donate, served):
     assert out >= 2
 
 
-# --- time ------------------------------------------------------------------------------------------
+# Time.
 
 
 def copy_s(size):
@@ -124,7 +124,7 @@ def test_paging_is_as_fast_as_copying(served, patience):
     assert max(ratios.values()) <= 3 * patience
 
 
-# --- death -----------------------------------------------------------------------------------------
+# Death.
 
 
 def gone_and_free(daemon, survivor, name):

@@ -81,7 +81,8 @@ def test_the_second_run_is_known(start_daemon, client_of, job, tmp_path, kept, w
     assert (tmp_path / "cache" / "profiles.json").stat().st_mode & 0o777 == 0o600
     daemon.stop()
 
-    # Another daemon: what it knows comes from the file. The job has not run for long when it is known.
+    # Another daemon: what it knows comes from the file. The job has not run for long when it is
+    # known.
     daemon = start_daemon(*options)
     second = look(daemon, client_of(daemon), job, 0)
     assert second["total_s"] == pytest.approx(profile["total_ns"] / 1e9)

@@ -56,7 +56,7 @@ def running(runs):
         run.wait_for("running")
 
 
-# --- fair ------------------------------------------------------------------------------------------
+# Fair.
 
 SHARES = {
     "one to one, 1 ms beside 50 ms": [(1, 1), (1, 50)],
@@ -107,10 +107,12 @@ def test_fair_shares(case, served, spin):
     assert lost <= 0.05
 
 
-# --- who goes first --------------------------------------------------------------------------------
+# Who goes first.
 
-# A job has the device; another comes. Which policy, what is told of each, and what the first one does:
-# "yields" until the newcomer has ended, "shares", or "keeps" the device as long as it lives. The same
+# A job has the device; another comes. Which policy, what is told of each, and what the first one
+# does:
+# "yields" until the newcomer has ended, "shares", or "keeps" the device as long as it lives. The
+# same
 # two jobs do something else under another policy, so no case can pass by chance.
 LONG, SHORT = {"SALUS_TIME": "200s"}, {"SALUS_TIME": "100s"}
 LATER, SOONER = {"SALUS_PRIORITY": 20}, {"SALUS_PRIORITY": 5}
@@ -196,7 +198,7 @@ def test_what_is_equal(policy, equal, served, spin):
     assert not 0.6 <= ratio[other] <= 1.7
 
 
-# --- pack and mix ----------------------------------------------------------------------------------
+# Pack and mix.
 
 
 def side_by_side(runs):

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of frames between the pool and salus-compile: what is read is within bounds, and is what was written. */
+/*
+ * Heads of frames between the pool and salus-compile: what is read is within bounds, and is what
+ * was written.
+ */
 #include "compile/frame.h"
 #include "fuzz/fuzz.h"
 

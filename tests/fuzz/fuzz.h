@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz - a harness is a file with this one function. It returns 0 and keeps nothing; what is wrong aborts.
+ * fuzz - a harness is a file with this one function. It returns 0 and keeps nothing; what is wrong
+ * aborts.
  *
- * Built twice: with replay.c, by every compiler, to run over corpus/<name>/ as a test; and with libFuzzer
- * (preset fuzz) to look for more.
+ * Built twice: with replay.c, by every compiler, to run over corpus/<name>/ as a test; and with
+ * libFuzzer (preset fuzz) to look for more.
  */
 #ifndef SAL_TESTS_FUZZ_FUZZ_H
 #define SAL_TESTS_FUZZ_FUZZ_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's life: records of an enemy, one after the other, against a whole salusd on the fake device. An input is
- * a list of records without their headers:
+ * A session's life: records of an enemy, one after the other, against a whole salusd on the fake
+ * device. An input is a list of records without their headers:
  *
  *     type (one byte)   length (two bytes)   body
  *
- * Type 0x80 and above: the low bits are the type, and the first four bytes of the body are the size the header
- * claims. The arena's first bytes are the input itself. The session has two programs, 1 and 2, and two arrays, 1 and
- * 2. Whatever comes, an honest session goes on, and the daemon takes or ends the enemy.
+ * Type 0x80 and above: the low bits are the type, and the first four bytes of the body are the size
+ * the header claims. The arena's first bytes are the input itself. The session has two programs, 1
+ * and 2, and two arrays, 1 and 2. Whatever comes, an honest session goes on, and the daemon takes
+ * or ends the enemy.
  */
 #include "fuzz/fuzz.h"
 
@@ -44,7 +45,7 @@ static void die(const char *why)
 	abort();
 }
 
-/* --- a client ------------------------------------------------------------------------------------------- */
+/* A client */
 
 static void client_open(struct client *c)
 {
@@ -162,7 +163,7 @@ static int wait_answer(struct client *c, uint64_t request)
 	}
 }
 
-/* --- honest work ---------------------------------------------------------------------------------------- */
+/* Honest work */
 
 static void compile(struct client *c, uint64_t id, const char *text)
 {
@@ -240,7 +241,7 @@ static void work_honestly(void)
 	client_close(&c);
 }
 
-/* --- the enemy ------------------------------------------------------------------------------------------ */
+/* The enemy */
 
 /* One record of the input; how many bytes of it that took. */
 static size_t tell(struct client *c, const uint8_t *data, size_t size)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walker over protocol buffers: its fields are the message, piece by piece, and nothing else. */
+/*
+ * The walker over protocol buffers: its fields are the message, piece by piece, and nothing else.
+ */
 #include "compile/proto.h"
 #include "fuzz/fuzz.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring whose memory belongs to an enemy. The input fills the memory and then says, byte by byte, what happens:
- * indices are set to anything, records are taken and written. Nothing outside the memory is touched, and what is
- * taken is a record of a size that can be.
+ * A ring whose memory belongs to an enemy. The input fills the memory and then says, byte by byte,
+ * what happens: indices are set to anything, records are taken and written. Nothing outside the
+ * memory is touched, and what is taken is a record of a size that can be.
  */
 #include "fuzz/fuzz.h"
 #include "link/ring.h"

@@ -50,7 +50,7 @@ def files(directory):
     return sorted(p.name for p in directory.iterdir())
 
 
-# --- policies ----------------------------------------------------------------------------------------
+# Policies.
 
 
 def test_help_and_errors_name_every_policy():
@@ -78,7 +78,7 @@ def test_bad_tuning_is_refused(tmp_path, tune, says):
     assert run.returncode == 64 and says in run.stderr
 
 
-# --- report ------------------------------------------------------------------------------------------
+# Report.
 
 
 def test_json_has_the_promised_keys(tmp_path):
@@ -214,7 +214,7 @@ def test_other_spellings_of_a_trace(tmp_path, trace):
     assert report(tmp_path, trace, "--json") == report(tmp_path, GOOD, "--json")
 
 
-# --- bad input ---------------------------------------------------------------------------------------
+# Bad input.
 
 HEADER = "job,submit_s,iterations,iter_ms\n"
 ROW = "a,0,10,5\n"
@@ -309,7 +309,7 @@ def test_bad_calls(tmp_path, args):
     assert files(tmp_path) == ["t.csv"]
 
 
-# --- bad output --------------------------------------------------------------------------------------
+# Bad output.
 
 
 @pytest.mark.parametrize("option", ["--svg", "--chrome"])
@@ -353,7 +353,7 @@ def test_full_disk_behind_stdout(options):
     assert run.stderr.startswith("salus: cannot write the report")
 
 
-# --- picture -----------------------------------------------------------------------------------------
+# Picture.
 
 ODD_NAMES = ["<&>'", "a]]>b", "back\\slash", "é 漢字 🚀", "&amp;", "x" * 300, "</title>"]
 ODD = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
@@ -410,7 +410,7 @@ def test_picture_stays_small(tmp_path, trace, policy):
         assert "nan" not in path.get("d") and "inf" not in path.get("d")
 
 
-# --- trace events ------------------------------------------------------------------------------------
+# Trace events.
 
 
 def trace_events(directory, trace, policy, memory="15.6GiB", *args):

@@ -67,7 +67,7 @@ def iterations(trace, policy, scratch):
                   if e["ph"] == "X" and threads[e["pid"], e["tid"]].startswith("lane "))
 
 
-# --- the 100-job trace ------------------------------------------------------------------------------
+# The 100-job trace.
 
 
 def test_fifo_is_that_of_the_paper():
@@ -128,7 +128,7 @@ def test_the_same_command_prints_the_same_bytes():
     assert salus_sim(*command) == salus_sim(*command)
 
 
-# --- hyper-parameter search, inference ----------------------------------------------------------------
+# Hyper-parameter search, inference.
 
 
 @pytest.mark.parametrize("workload, most_min, least_lanes",
@@ -149,7 +149,7 @@ def test_42_services_need_6_devices_when_partitioned():
     assert (static["devices"], static["refused"]) == (6, 0)
 
 
-# --- fairness -----------------------------------------------------------------------------------------
+# Fairness.
 
 
 def shares(spans, weights):
@@ -182,7 +182,7 @@ def test_shares_follow_weights(tmp_path):
     assert got == pytest.approx({"w1": 1 / 7, "w2": 2 / 7, "w4": 4 / 7}, rel=0.01)
 
 
-# --- the page -----------------------------------------------------------------------------------------
+# The page.
 
 
 def headline_rows():

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay - recordings of engines that are steered while they work: they repeat, what differs is found,
- * what could not have happened is refused; and their tracks are sound, from the beginning or the middle.
+ * replay - recordings of engines that are steered while they work: they repeat, what differs is
+ * found, what could not have happened is refused; and their tracks are sound, from the beginning or
+ * the middle.
  */
 #include "recording/replay.h"
 
@@ -133,7 +134,7 @@ static void test_every_policy_repeats_through_changes(void **state)
 	}
 }
 
-/* --- what is wrong --------------------------------------------------------------------------------------- */
+/* What is wrong */
 
 static size_t find(const struct recorder *r, enum sal_what what, size_t nth)
 {
@@ -393,7 +394,7 @@ static void test_entries_that_make_no_sense(void **state)
 	}
 }
 
-/* --- tracks ---------------------------------------------------------------------------------------------- */
+/* Tracks */
 
 static json_t *tracks_of(const struct rec_trace *rec)
 {
@@ -546,7 +547,10 @@ static const json_t *event_named(const json_t *root, const char *name, size_t nt
 	return NULL;
 }
 
-/* One that was granted before the recording begins ran from when the device says; and names are whole. */
+/*
+ * One that was granted before the recording begins ran from when the device says; and names are
+ * whole.
+ */
 static void test_tracks_of_what_began_before(void **state)
 {
 	struct short_trace trace = short_trace();
@@ -603,7 +607,7 @@ static void test_tracks_count_iterations(void **state)
 	stop(&stage);
 }
 
-/* --- pictures -------------------------------------------------------------------------------------------- */
+/* Pictures */
 
 static char *picture_of(const struct rec_trace *rec)
 {

@@ -5,9 +5,9 @@
  * Each seed is one world: a device, a policy, a tuning and a few clients. Random events are put to
  * the engine and every invariant is verified after each. Then the world is drained: nothing new
  * comes, whatever was granted or is copied ends in random order, time passes only by wake_at, and
- * every session must get to its end. A seed is run twice and must give the same records. Of some, what
- * was recorded is put to a fresh engine, which must decide the same. In half of the worlds copies fail.
- * In half of them lanes get stuck, and some iterations end only when nothing else can.
+ * every session must get to its end. A seed is run twice and must give the same records. Of some,
+ * what was recorded is put to a fresh engine, which must decide the same. In half of the worlds
+ * copies fail. In half of them lanes get stuck, and some iterations end only when nothing else can.
  *
  * SAL_SEED=n runs that seed only, SAL_SEEDS=n that many; SAL_TRACE=1 prints all records.
  */
@@ -123,7 +123,7 @@ static void require(const struct world *w, bool holds, const char *what, uint64_
 		wrong(w, what, number);
 }
 
-/* --- what the engine says -------------------------------------------------------------------------- */
+/* What the engine says */
 
 static void on_grant(struct world *w, const struct sal_record *r, struct client *c,
 		     struct sal_iteration *it)
@@ -237,7 +237,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 		on_refuse(w, r, s, it);
 }
 
-/* --- after every event ------------------------------------------------------------------------------ */
+/* After every event */
 
 static bool is_refused(const struct client *c)
 {
@@ -284,12 +284,14 @@ static void check(struct world *w)
 	if (!sal_engine_check(w->engine, &err))
 		wrong(w, err.text, 0);
 	check_clients(w);
-	/* fifo's owner may be idle and keep all others waiting; without paging it may take a close. */
+	/*
+	 * fifo's owner may be idle and keep all others waiting; without paging it may take a close.
+	 */
 	if (!sal_engine_policy(w->engine)->owns_lane && w->tuning.page_bytes_per_s > 0)
 		require(w, !is_stalled(w), "everything stands still", w->now_ns);
 }
 
-/* --- random things ---------------------------------------------------------------------------------- */
+/* Random things */
 
 static struct sal_tuning random_tuning(struct world *w)
 {
@@ -369,7 +371,7 @@ static void tick(struct world *w)
 	check(w);
 }
 
-/* --- events ------------------------------------------------------------------------------------------ */
+/* Events */
 
 static void do_open(struct world *w, struct client *c)
 {
@@ -534,9 +536,11 @@ static void do_tuning(struct world *w)
 	check(w);
 }
 
-/* --- a random phase ---------------------------------------------------------------------------------- */
+/* A random phase */
 
-/* One of those that run, but not for ever, or are copied, each as likely as the next; NULL: none. */
+/*
+ * One of those that run, but not for ever, or are copied, each as likely as the next; NULL: none.
+ */
 static struct client *pick_under_way(struct world *w)
 {
 	uint32_t n = w->running - w->endless + w->copying;
@@ -601,7 +605,7 @@ static void random_event(struct world *w)
 		client_event(w, &w->clients[rng_below(&w->rng, w->crowd)]);
 }
 
-/* --- the end ------------------------------------------------------------------------------------------ */
+/* The end */
 
 static void start_drain(struct world *w)
 {

@@ -22,7 +22,7 @@ static void *grown(void *array, size_t count, size_t *room, size_t size)
 	return array;
 }
 
-/* --- records ---------------------------------------------------------------------------------------- */
+/* Records */
 
 static void note_grant(struct drv *d, struct drv_job *j)
 {
@@ -131,7 +131,7 @@ uint32_t drv_lanes(const struct drv *d)
 	return (uint32_t)__builtin_popcountll(sal_engine_memory(d->engine)->open_mask);
 }
 
-/* --- start and stop ---------------------------------------------------------------------------------- */
+/* Start and stop */
 
 struct sal_tuning drv_plain_tuning(void)
 {
@@ -175,7 +175,7 @@ void drv_stop(struct drv *d)
 	memset(d, 0, sizeof(*d));
 }
 
-/* --- events ------------------------------------------------------------------------------------------ */
+/* Events */
 
 static struct drv_job *new_job(struct drv *d)
 {
@@ -359,7 +359,7 @@ void drv_set_tuning(struct drv *d, const struct sal_tuning *tuning)
 	check(d);
 }
 
-/* --- loads ------------------------------------------------------------------------------------------- */
+/* Loads */
 
 struct drv_job *drv_add(struct drv *d, const struct drv_load *load)
 {

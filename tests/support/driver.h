@@ -73,7 +73,7 @@ void drv_start(struct drv *d, uint64_t capacity, const struct sal_policy *policy
 	       const struct sal_tuning *tuning);
 void drv_stop(struct drv *d);
 
-/* --- events, one by one --------------------------------------------------------------------------- */
+/* Events, one by one */
 
 struct drv_job *drv_open(struct drv *d, uint64_t persist, uint64_t ephem);
 struct drv_job *drv_open_job(struct drv *d, const struct sal_job *job);
@@ -92,7 +92,7 @@ void drv_pass(struct drv *d, uint64_t ns); /* advances the clock; ticks if asked
 void drv_set_policy(struct drv *d, const struct sal_policy *policy);
 void drv_set_tuning(struct drv *d, const struct sal_tuning *tuning);
 
-/* --- loads ------------------------------------------------------------------------------------------ */
+/* Loads */
 
 struct drv_job *drv_add(struct drv *d, const struct drv_load *load);
 
@@ -103,7 +103,7 @@ void drv_run_until(struct drv *d, uint64_t until_ns);
 /* Runs until every load has ended. Fails after `most` steps, or if no event is left. */
 void drv_run(struct drv *d, uint64_t most);
 
-/* --- what the engine said ---------------------------------------------------------------------------- */
+/* What the engine said */
 
 /* Forgets all records so far, for the next three functions. */
 void drv_mark(struct drv *d);

@@ -60,7 +60,7 @@ static int new_segment(struct talk *t, uint64_t bytes)
 	return fd;
 }
 
-/* --- hello ------------------------------------------------------------------------------------------- */
+/* Hello */
 
 static void *device_facts(const struct lie *lie, size_t *out_size)
 {
@@ -168,7 +168,7 @@ static void greet(struct talk *t)
 	free(g.facts);
 }
 
-/* --- records ------------------------------------------------------------------------------------------ */
+/* Records */
 
 /* Waits until the client rings, because it has made room. */
 static void await_room(struct talk *t, uint32_t size)
@@ -340,7 +340,7 @@ static void grow(struct talk *t)
 		(void)close(g.fd);
 }
 
-/* --- the thread --------------------------------------------------------------------------------------- */
+/* The thread */
 
 static void take_all(struct false_daemon *d, struct talk *t)
 {

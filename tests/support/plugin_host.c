@@ -21,7 +21,7 @@
 
 const PJRT_Api *api;
 
-/* --- the process ------------------------------------------------------------------------------------ */
+/* The process */
 
 const char *host_plugin_path(void)
 {
@@ -182,7 +182,7 @@ int host_wait_child(pid_t pid, unsigned int seconds)
 	return -1;
 }
 
-/* --- errors ----------------------------------------------------------------------------------------- */
+/* Errors */
 
 int explain(PJRT_Error *error, char *text, size_t room)
 {
@@ -232,7 +232,7 @@ void refused_at(PJRT_Error *error, int code, const char *words, const char *file
 	}
 }
 
-/* --- daemons ---------------------------------------------------------------------------------------- */
+/* Daemons */
 
 static int connect_to(const char *path)
 {
@@ -400,9 +400,12 @@ void daemon_expect_sessions(struct host_daemon *d, unsigned int count)
 	assert_int_equal(count_sessions(d), count);
 }
 
-/* --- subjects ---------------------------------------------------------------------------------------- */
+/* Subjects */
 
-/* CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of one. */
+/*
+ * CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of
+ * one.
+ */
 static const char compile_options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
 
 #define FAKE_OUTPUTS 60
@@ -562,7 +565,7 @@ int host_main(int argc, char **argv, int (*suite)(void))
 	return failed + bad_ends;
 }
 
-/* --- beds -------------------------------------------------------------------------------------------- */
+/* Beds */
 
 #define TEST_SECONDS 60
 
@@ -664,7 +667,7 @@ int bed_teardown_own(void **state)
 	return rc;
 }
 
-/* --- programs ----------------------------------------------------------------------------------------- */
+/* Programs */
 
 PJRT_Error *try_compile(struct bed *t, const char *text, size_t size, PJRT_LoadedExecutable **out)
 {
@@ -717,7 +720,7 @@ void executable_destroy(PJRT_Executable *executable)
 	ok(CALL(Executable_Destroy, .executable = executable));
 }
 
-/* --- buffers ------------------------------------------------------------------------------------------- */
+/* Buffers */
 
 PJRT_Error *try_put(struct bed *t, const struct array *a, PJRT_Buffer **out, PJRT_Event **out_done)
 {

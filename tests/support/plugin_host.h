@@ -34,7 +34,7 @@ extern const PJRT_Api *api;
 #define F32 PJRT_Buffer_Type_F32
 #define LANES 4 /* floats in a vector of most programs */
 
-/* --- the process ------------------------------------------------------------------------------------ */
+/* The process */
 
 void host_load(void);
 const char *host_plugin_path(void);
@@ -54,7 +54,7 @@ uint64_t host_mapped_bytes(const char *word, size_t *out_count);
 /* Waits for a child; returns its exit status, or -1 if it was killed or took too long. */
 int host_wait_child(pid_t pid, unsigned int seconds);
 
-/* --- errors ----------------------------------------------------------------------------------------- */
+/* Errors */
 
 /* Takes the error; 0 if there is none. */
 int code_of(PJRT_Error *error);
@@ -66,7 +66,7 @@ void ok_at(PJRT_Error *error, const char *file, int line);
 void refused_at(PJRT_Error *error, int code, const char *words, const char *file, int line);
 #define refused(error, code, words) refused_at(error, code, words, __FILE__, __LINE__)
 
-/* --- daemons ---------------------------------------------------------------------------------------- */
+/* Daemons */
 
 struct host_daemon {
 	pid_t pid;
@@ -89,7 +89,7 @@ void daemon_ask(struct host_daemon *d, const char *question, char *answer, size_
 /* Waits until the daemon has this many sessions. */
 void daemon_expect_sessions(struct host_daemon *d, unsigned int count);
 
-/* --- subjects: the suite's programs, for each device ---------------------------------------------------- */
+/* Subjects: the suite's programs, for each device */
 
 enum program_kind {
 	PROGRAM_ADD, /* (a, b) -> a + b */
@@ -124,7 +124,7 @@ extern const struct subject *host_subject;
  */
 int host_main(int argc, char **argv, int (*suite)(void));
 
-/* --- a client of a daemon -------------------------------------------------------------------------------- */
+/* A client of a daemon */
 
 struct bed {
 	const struct subject *subject;

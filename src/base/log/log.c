@@ -31,7 +31,7 @@ static struct {
 	struct area areas[AREAS_MAX];
 } sink = { .fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* --- budgets ------------------------------------------------------------------------------------------------ */
+/* Budgets */
 
 /* Each line moves paid_until_ns forward. The burst limits how far it may be ahead of now. */
 bool sal_log_budget_take(struct sal_log_budget *b, uint64_t now_ns, uint32_t burst, uint32_t per_s)
@@ -120,7 +120,7 @@ static void report(void)
 	}
 }
 
-/* --- lines -------------------------------------------------------------------------------------------------- */
+/* Lines */
 
 static void write_now(const char *line, size_t size)
 {
@@ -189,7 +189,7 @@ void sal_log_limited(struct sal_log_budget *b, enum sal_log_level level, const c
 			      (unsigned long long)left_out);
 }
 
-/* --- start and stop ----------------------------------------------------------------------------------------- */
+/* Start and stop */
 
 void sal_log_open(int fd, enum sal_log_level level_max)
 {

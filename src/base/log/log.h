@@ -65,7 +65,7 @@ void sal_log_write(enum sal_log_level level, const char *area, const char *fmt, 
 #define sal_log_info(area, ...) sal_log_write(SAL_LOG_INFO, area, __VA_ARGS__)
 #define sal_log_debug(area, ...) sal_log_write(SAL_LOG_DEBUG, area, __VA_ARGS__)
 
-/* --- lines that somebody else causes ----------------------------------------------------------------------- */
+/* Lines that somebody else causes */
 
 #define SAL_LOG_LIMITED_BURST_LINES 20u
 #define SAL_LOG_LIMITED_LINES_PER_S 1u

@@ -38,7 +38,7 @@
 #define OTHERS_PRINT_LAST 0
 #endif
 
-/* --- what is printed ---------------------------------------------------------------------------------------- */
+/* What is printed */
 
 static void put_left_out(struct sal_log_writer *w)
 {
@@ -96,7 +96,7 @@ static bool read_printed(struct sal_log_writer *w)
 	return w->printed >= 0;
 }
 
-/* --- what is written ---------------------------------------------------------------------------------------- */
+/* What is written */
 
 /* Takes the next lines from the queue. False if there are none. */
 static bool fill(struct sal_log_writer *w)
@@ -174,7 +174,7 @@ static void write_some(struct sal_log_writer *w)
 	}
 }
 
-/* --- the thread --------------------------------------------------------------------------------------------- */
+/* The thread */
 
 static void wait_for_work(struct sal_log_writer *w)
 {
@@ -222,7 +222,7 @@ static void *run(void *ctx)
 	return NULL;
 }
 
-/* --- start and stop ----------------------------------------------------------------------------------------- */
+/* Start and stop */
 
 static void take_over(struct sal_log_writer *w, int fd)
 {

@@ -2,16 +2,18 @@
 /*
  * file - replaces a file as a whole.
  *
- * The new contents go into a temporary file in the same directory, which then takes the name. Whoever
- * opens the name finds the old file or the new one, never a part. Names are relative to dir_fd, which
- * may be AT_FDCWD.
+ * The new contents go into a temporary file in the same directory, which then takes the name.
+ * Whoever opens the name finds the old file or the new one, never a part. Names are relative to
+ * dir_fd, which may be AT_FDCWD.
  */
 #ifndef SAL_BASE_SYS_FILE_H
 #define SAL_BASE_SYS_FILE_H
 
 #include <stdbool.h>
 
-/* Makes a new file that only this user can read, open for writing. -1 and errno if the name exists. */
+/*
+ * Makes a new file that only this user can read, open for writing. -1 and errno if the name exists.
+ */
 int sal_file_create(int dir_fd, const char *name);
 
 /*

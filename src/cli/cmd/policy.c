@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy - `salus policy [NAME] [A=B ...]`: which rule ranks the jobs, how it is tuned, and how many lanes there are.
+ * policy - `salus policy [NAME] [A=B ...]`: which rule ranks the jobs, how it is tuned, and how
+ * many lanes there are.
  */
 #include <errno.h>
 #include <stdio.h>

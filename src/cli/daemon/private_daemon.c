@@ -4,8 +4,8 @@
  *         ^                  │
  *         └───── pipe ───────┘  its pid; later its wait status, if it ends
  *
- * This process becomes the job, and salusd must not be a child of the job. Until salusd answers, the
- * watcher reports its end. Then the watcher exits, and init adopts salusd.
+ * This process becomes the job, and salusd must not be a child of the job. Until salusd answers,
+ * the watcher reports its end. Then the watcher exits, and init adopts salusd.
  */
 #include "cli/daemon/private_daemon.h"
 

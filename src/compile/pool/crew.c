@@ -16,7 +16,7 @@
 
 #include "base/units.h"
 
-/* --- time --------------------------------------------------------------------------------------- */
+/* Time */
 
 static bool is_idle(const struct sal_post *post)
 {
@@ -104,7 +104,7 @@ void sal_crew_abandon(struct sal_task *task)
 	set_watch(pool);
 }
 
-/* --- events ------------------------------------------------------------------------------------- */
+/* Events */
 
 static void post_answered(void *ctx, int code, const char *message, struct sal_image *image)
 {
@@ -178,7 +178,7 @@ static void post_closed(void *ctx)
 	sal_pool_unpin(post->pool);
 }
 
-/* --- posts -------------------------------------------------------------------------------------- */
+/* Posts */
 
 static int fill(struct sal_post *post, struct sal_err *err)
 {
@@ -283,7 +283,7 @@ void sal_crew_dispatch(struct sal_compile_pool *pool)
 	set_watch(pool);
 }
 
-/* --- views -------------------------------------------------------------------------------------- */
+/* Views */
 
 uint32_t sal_compile_helpers(const struct sal_compile_pool *pool, int *out_pids, uint32_t room)
 {

@@ -48,7 +48,7 @@ struct sal_helper {
 	size_t body_size, body_got;
 };
 
-/* --- the end ---------------------------------------------------------------------------------- */
+/* The end */
 
 static void forget_answer(struct sal_helper *h)
 {
@@ -134,7 +134,7 @@ static int describe_end(const struct sal_helper *h, int64_t status, int signal, 
 			   (int)status);
 }
 
-/* --- the answer ------------------------------------------------------------------------------- */
+/* The answer */
 
 static bool is_program(const struct sal_image *image)
 {
@@ -305,7 +305,7 @@ static void on_ended(uv_process_t *process, int64_t status, int signal)
 	h->cfg.events->ended(h->cfg.ctx, &err);
 }
 
-/* --- start and question ----------------------------------------------------------------------- */
+/* Start and question */
 
 static void on_close_unstarted(uv_handle_t *handle)
 {

@@ -17,7 +17,7 @@
 /* A second idle helper ends after this time. */
 #define SPARE_NS (UINT64_C(60) * 1000000000)
 
-/* --- open and close ------------------------------------------------------------------------------ */
+/* Open and close */
 
 static void pool_free(struct sal_compile_pool *pool)
 {
@@ -187,7 +187,7 @@ void sal_compile_pool_close(struct sal_compile_pool *pool)
 	sal_store_queue_flush(pool);
 }
 
-/* --- programs ------------------------------------------------------------------------------------ */
+/* Programs */
 
 static bool text_is(struct sal_text text, const char *name)
 {

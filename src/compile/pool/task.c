@@ -121,7 +121,7 @@ void sal_task_left(struct sal_task *task)
 	}
 }
 
-/* --- compiled --------------------------------------------------------------------------------- */
+/* Compiled */
 
 void sal_task_compiled(struct sal_task *task, struct sal_image *take_image)
 {
@@ -134,7 +134,7 @@ void sal_task_compiled(struct sal_task *task, struct sal_image *take_image)
 	succeed(task, take_image);
 }
 
-/* --- looked for --------------------------------------------------------------------------------- */
+/* Looked for */
 
 static void enqueue(struct sal_task *task)
 {

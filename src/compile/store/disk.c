@@ -48,7 +48,7 @@ static void name_of(const uint8_t key[SAL_PROGRAM_KEY_BYTES], char name[NAME_CHA
 	(void)sodium_bin2hex(name, NAME_CHARS + 1, key, SAL_PROGRAM_KEY_BYTES);
 }
 
-/* --- open ------------------------------------------------------------------------------------- */
+/* Open */
 
 static int make_directories(const char *path)
 {
@@ -117,7 +117,7 @@ void sal_disk_close(struct sal_disk *disk)
 	sodium_memzero(&disk->seal, sizeof(disk->seal));
 }
 
-/* --- read ------------------------------------------------------------------------------------- */
+/* Read */
 
 /* -SAL_DATA_LOSS and similar errors: the file is useless. */
 static int read_file(const struct sal_disk *disk, int fd, struct sal_image **out_image)
@@ -179,7 +179,7 @@ struct sal_image *sal_disk_read(const struct sal_disk *disk,
 	return NULL;
 }
 
-/* --- keep within the bound ---------------------------------------------------------------------- */
+/* Keep within the bound */
 
 static bool is_entry(const char *name)
 {
@@ -281,7 +281,7 @@ static bool take_room(struct sal_disk *disk, uint64_t bytes)
 	return false;
 }
 
-/* --- write -------------------------------------------------------------------------------------- */
+/* Write */
 
 static bool write_file(const struct sal_disk *disk, int fd, struct sal_image *image)
 {

@@ -122,7 +122,7 @@ int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const v
 	return SAL_OK;
 }
 
-/* --- what happens to a cell, in turn --- */
+/* What happens to a cell, in turn */
 
 struct cell_work {
 	struct fake_work work;

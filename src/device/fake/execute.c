@@ -17,7 +17,7 @@ struct run_work {
 	size_t arg_count;
 };
 
-/* --- the arithmetic --- */
+/* The arithmetic */
 
 #define ADD(type)                              \
 	do {                                   \
@@ -81,7 +81,7 @@ static void compute(const struct fake_output *o, struct fake_cell *const *args,
 	}
 }
 
-/* --- on the stream's thread, or inside the call --- */
+/* On the stream's thread, or inside the call */
 
 static void set_failure(struct fake_failure *failure, int code, const char *text)
 {
@@ -146,7 +146,7 @@ static void run_iteration(struct fake_work *work, bool cancelled)
 		call.done(call.done_ctx, failure.code, failure.text);
 }
 
-/* --- at once --- */
+/* At once */
 
 static bool is_kept(const struct sal_execution *x, int64_t arg)
 {

@@ -41,7 +41,7 @@ static const struct sal_device_facts facts = {
 	.memory_count = 1,
 };
 
-/* --- memory --- */
+/* Memory */
 
 int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err)
 {
@@ -69,7 +69,7 @@ void sal_fake_release(struct sal_device *d, uint64_t bytes)
 	pthread_mutex_unlock(&d->lock);
 }
 
-/* --- opening and closing --- */
+/* Opening and closing */
 
 void sal_fake_close(struct sal_device *d)
 {

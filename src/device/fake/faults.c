@@ -26,7 +26,7 @@ static const char *const call_names[FAKE_CALL_COUNT] = {
 	[FAKE_CALL_EXECUTE] = "execute",
 };
 
-/* --- reading --- */
+/* Reading */
 
 /* FAKE_CALL_ANY: no call has this name. */
 static enum fake_call call_named(const char *name)
@@ -141,7 +141,7 @@ int sal_fake_read_faults(struct sal_device *d, const char *path, struct sal_err 
 	return SAL_OK;
 }
 
-/* --- holding up --- */
+/* Holding up */
 
 void sal_fake_cond_init(pthread_cond_t *cond)
 {
@@ -220,7 +220,7 @@ static bool delay(struct sal_device *d, struct sal_stream *s, uint64_t ns)
 	return !released;
 }
 
-/* --- a call --- */
+/* A call */
 
 /* Only stream threads call done functions. Outside of done functions they call no operation. */
 static bool is_in_done(struct sal_device *d)

@@ -24,7 +24,7 @@
 
 #define FAKE_FAULTS_MAX 8
 
-/* --- devices --- */
+/* Devices */
 
 enum fake_call {
 	FAKE_CALL_OPEN_STREAM,
@@ -94,7 +94,7 @@ struct timespec sal_fake_later(uint64_t ns);
 int sal_fake_reserve(struct sal_device *d, uint64_t bytes, struct sal_err *err);
 void sal_fake_release(struct sal_device *d, uint64_t bytes);
 
-/* --- buffers --- */
+/* Buffers */
 
 struct fake_cell {
 	atomic_uint refs;
@@ -118,7 +118,7 @@ struct fake_cell *sal_fake_cell_create(struct sal_stream *s, int32_t type, uint6
 struct fake_cell *sal_fake_cell_ref(struct fake_cell *cell);
 void sal_fake_cell_unref(struct fake_cell *cell); /* accepts NULL */
 
-/* --- streams --- */
+/* Streams */
 
 /* Work for the stream's thread. */
 struct fake_work {
@@ -159,7 +159,7 @@ bool sal_fake_is_idle(struct sal_stream *s);
 bool sal_fake_pass(struct sal_stream *s, uint64_t ns);
 #define FAKE_FOREVER UINT64_MAX
 
-/* --- operations: what the table does once the faults have had their say --- */
+/* Operations: what the table does once the faults have had their say */
 
 int sal_fake_open(const struct sal_device_config *cfg, struct sal_device **out_device,
 		  struct sal_err *err);

@@ -48,7 +48,7 @@ int32_t sal_fake_type(struct sal_text name)
 	return type_of(word);
 }
 
-/* --- lines --- */
+/* Lines */
 
 static bool read_number(char **rest, uint64_t *out_number)
 {
@@ -242,7 +242,7 @@ int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struc
 	return SAL_OK;
 }
 
-/* --- compilations --- */
+/* Compilations */
 
 struct sal_compiled {
 	struct fake_program program;
@@ -425,7 +425,7 @@ static void free_compiled(struct sal_compiled *c)
 	free(c);
 }
 
-/* --- loaded programs --- */
+/* Loaded programs */
 
 int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		  struct sal_err *err)

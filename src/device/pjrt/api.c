@@ -204,7 +204,7 @@ void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error)
 		error_destroy(d, error);
 }
 
-/* --- events --- */
+/* Events */
 
 struct waiter {
 	const struct sal_device *device; /* borrowed */

@@ -24,7 +24,7 @@ static int no_memory(struct sal_err *err)
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for the facts of a program");
 }
 
-/* --- the vendor's two objects --- */
+/* The vendor's two objects */
 
 int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
@@ -78,7 +78,7 @@ void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *
 		sal_vendor_drop(d, d->api->PJRT_Executable_Destroy(&destroy.args));
 }
 
-/* --- outputs --- */
+/* Outputs */
 
 /* Bits of an element on the device, which packs small types. */
 static uint64_t device_bits(int32_t type)
@@ -201,7 +201,7 @@ static void describe_layouts(struct sal_compiled *c, struct sal_output_facts *ou
 		outputs[i].layout = serialize_layout(c, get.args.layouts[i]);
 }
 
-/* --- the rest of the facts --- */
+/* The rest of the facts */
 
 static int describe_names(struct sal_compiled *c, struct sal_err *err)
 {

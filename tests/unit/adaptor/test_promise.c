@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promise: fulfilled once, seen by all who wait, whoever destroys what meanwhile. The connection behind a promise is played
- * by the test, which thereby also decides what happens between two steps of the code.
+ * promise: fulfilled once, seen by all who wait, whoever destroys what meanwhile. The connection
+ * behind a promise is played by the test, which thereby also decides what happens between two steps
+ * of the code.
  */
 #include "adaptor/promise.h"
 
@@ -25,7 +26,7 @@
 #define WAITERS 8
 #define DEADLINE_S 30
 
-/* --- the connection, as promise.c sees it ------------------------------------------------------------------ */
+/* The connection, as promise.c sees it */
 
 struct adp_conn {
 	_Atomic int refs;
@@ -80,7 +81,7 @@ void adp_buffer_uncount(PJRT_Buffer *buffer)
 	atomic_store(&buffer->counted, false);
 }
 
-/* --- helpers -------------------------------------------------------------------------------------------------- */
+/* Helpers */
 
 static int code_of(PJRT_Error *error)
 {
@@ -123,7 +124,7 @@ static void on_ready(PJRT_Error *error, void *arg)
 		(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = c->destroys });
 }
 
-/* --- many threads ----------------------------------------------------------------------------------------------- */
+/* Many threads */
 
 struct waiter {
 	PJRT_Event *event;
@@ -196,7 +197,7 @@ static void all_threads_that_wait_for_events_of_one_promise(void **state)
 	all_who_wait_are_woken(false, 0);
 }
 
-/* --- once ----------------------------------------------------------------------------------------------------------- */
+/* Once */
 
 static void it_is_fulfilled_once(void **state)
 {
@@ -273,7 +274,7 @@ static void a_callback_may_destroy_its_event(void **state)
 	assert_int_equal(atomic_load(&conn.refs), 1);
 }
 
-/* --- the rest ------------------------------------------------------------------------------------------------------- */
+/* The rest */
 
 static void bound_buffers_are_uncounted_if_it_fails(void **state)
 {

@@ -31,7 +31,10 @@ static void copy_one_by_one(const struct adp_strided *a, size_t d, const unsigne
 		copy_one_by_one(a, d + 1, from + i * a->from[d], to + i * a->to[d]);
 }
 
-/* Strides of an array whose dimensions lie in a random order; steps: some are skipped. Returns its bytes. */
+/*
+ * Strides of an array whose dimensions lie in a random order; steps: some are skipped. Returns its
+ * bytes.
+ */
 static int64_t lay_out(struct rng *rng, const struct adp_strided *a, bool steps, int64_t *strides)
 {
 	int64_t stride = (int64_t)a->element;

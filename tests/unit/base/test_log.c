@@ -97,7 +97,7 @@ static unsigned long sum_after(const char *text, const char *words)
 	return sum;
 }
 
-/* --- sinks ------------------------------------------------------------------------------------------------- */
+/* Sinks */
 
 static void test_lines_arrive_in_order(void **state)
 {
@@ -250,7 +250,7 @@ static void test_a_folder_that_is_not_there(void **state)
 	assert_non_null(strstr(err.text, "/nowhere/log"));
 }
 
-/* --- files of bounded size ---------------------------------------------------------------------------------- */
+/* Files of bounded size */
 
 static off_t size_of(const char *file)
 {
@@ -323,7 +323,7 @@ static void test_somebody_moves_the_file(void **state)
 	free(text);
 }
 
-/* --- budgets ------------------------------------------------------------------------------------------------- */
+/* Budgets */
 
 static void test_a_budget(void **state)
 {
@@ -385,7 +385,7 @@ static void test_lines_at_the_cost_of_their_cause(void **state)
 	free(text);
 }
 
-/* --- what others print --------------------------------------------------------------------------------------- */
+/* What others print */
 
 /* Under a sanitizer, printed text goes directly to the file. */
 static bool can_read_printed_text(void)

@@ -146,7 +146,7 @@ class Fixed:
         os.unlink(self.path)
 
 
-# --- a terminal ----------------------------------------------------------------------------------------
+# A terminal.
 
 # Just enough for ncurses: it can only go somewhere, write, and clear.
 TERMINFO = r"""salus-test|what the tests understand,
@@ -201,7 +201,7 @@ class Terminal:
     def text(self):
         return "\n".join(self.lines())
 
-    # --- what the bytes mean
+    # What the bytes mean.
 
     def clear(self, whole):
         self.cells[self.y][self.x:] = [" "] * (self.columns - self.x)

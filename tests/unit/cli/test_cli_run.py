@@ -197,7 +197,7 @@ def ask(home, reply, *args):
     return home.salus(*args, env={"SALUS_SOCKET": daemon.path}), daemon.requests
 
 
-# --- ping and ps -------------------------------------------------------------------------------------
+# Ping and ps.
 
 
 def test_ping_says_who_is_there(home):
@@ -361,7 +361,7 @@ def test_a_daemon_that_hangs_is_reported(home):
     assert home.starts() == []
 
 
-# --- run: the command ---------------------------------------------------------------------------------
+# Run: the command.
 
 
 @pytest.mark.parametrize("command, status", [
@@ -490,7 +490,7 @@ def test_an_incomplete_installation(home):
     assert done.returncode == 125 and "salusd: No such file" in done.stderr
 
 
-# --- run: a daemon of one's own ------------------------------------------------------------------------
+# Run: a daemon of one's own.
 
 
 def test_ten_at_once_start_one(home):

@@ -21,7 +21,7 @@ def stage(tmp_path):
     made.close()
 
 
-# --- looking -------------------------------------------------------------------------------------------
+# Looking.
 
 
 def test_ps_tells_what_the_jobs_do(stage):
@@ -76,7 +76,7 @@ def test_why_says_what_a_job_waits_for(stage):
     stage.wait(lambda: stage.salus("why", 1).startswith("running: its iteration has run for"), "it to run")
 
 
-# --- which job ------------------------------------------------------------------------------------------
+# Which job.
 
 
 def test_a_job_is_named_by_id_name_or_beginning(stage):
@@ -101,7 +101,7 @@ def test_names_that_a_terminal_would_obey(stage):
     assert "\u009b" not in stage.salus("why", "zzz", status=1)
 
 
-# --- policies -------------------------------------------------------------------------------------------
+# Policies.
 
 
 def test_policy_lists_and_chooses(stage):
@@ -183,7 +183,7 @@ def test_lanes_can_be_changed(stage):
     assert "up to 64" in stage.salus("policy", "--lanes", "65", status=1)
 
 
-# --- set ------------------------------------------------------------------------------------------------
+# Set.
 
 
 def test_set_changes_what_is_asked_for_and_no_more(stage):
@@ -236,7 +236,7 @@ def test_a_weight_is_a_share(stage):
     assert gained["light"] < gained["heavy"] / 3
 
 
-# --- pause, resume, kill ----------------------------------------------------------------------------------
+# Pause, resume, kill.
 
 
 def test_pause_and_resume(stage):
@@ -271,7 +271,7 @@ def test_kill(stage, ms):
     assert "no job" in stage.salus("kill", "victim", status=1)
 
 
-# --- calls ------------------------------------------------------------------------------------------------
+# Calls.
 
 
 @pytest.mark.parametrize("args", [

@@ -50,7 +50,7 @@ def rows_line(t, name):
     return next((line for line in t.lines() if f" {name} " in line), "")
 
 
-# --- one frame -----------------------------------------------------------------------------------------
+# One frame.
 
 
 class Counters:
@@ -93,7 +93,7 @@ def test_a_frame_is_what_the_counters_say(tmp_path):
     assert lines[2] == "lane 0    512MiB E, busy 100%, 2 jobs, runs resnet"
     assert lines[3] == "lane 1    512MiB E, busy  50%, 1 job, at rest"
     rows = rows_of(out)
-    #          id   name      state      ln   got    due    waited  P     E       it/s    iter    history
+    # id name state ln got due waited P E it/s iter history
     assert rows["resnet"] == ["1", "resnet", "running", "0", "75%", "75%", "5s", "3G", "512M", "15", "50ms", "▆"]
     assert rows["vgg"] == ["2", "vgg", "ready", "0", "25%", "25%", "1.02min", "3G", "512M", "0.5", "500ms", "▂"]
     assert rows["quiet"][3:] == ["-", "0%", "-", "0ns", "3G", "512M", "0.0", "2s"]
@@ -121,7 +121,7 @@ def test_once_of_jobs_that_run(stage):
     assert int(rows["busy"][4].rstrip("%")) > 30 and rows["quiet"][4] == "0%"
 
 
-# --- live ----------------------------------------------------------------------------------------------
+# Live.
 
 
 @pytest.mark.parametrize("columns, rows", [(80, 24), (132, 40)])

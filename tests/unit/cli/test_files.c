@@ -47,7 +47,7 @@ static int folder_close(void **state)
 	return 0;
 }
 
-/* --- log_tail ------------------------------------------------------------------------------------------- */
+/* Log_tail */
 
 /* A log of lines 1 to count, and then an end without a newline, if it is not empty. */
 static void write_log(const struct folder *f, int count, const char *end)
@@ -130,7 +130,7 @@ static void a_log_that_is_not_there_says_nothing(void **state)
 	free(text);
 }
 
-/* --- save ----------------------------------------------------------------------------------------------- */
+/* Save */
 
 static int write_word(FILE *out, const void *what, struct sal_err *err)
 {

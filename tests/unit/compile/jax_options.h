@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compile options as JAX 0.10.2 sends them: jax._src.compiler.get_compile_options(...).SerializeAsString(). */
+/*
+ * Compile options as JAX 0.10.2 sends them:
+ * jax._src.compiler.get_compile_options(...).SerializeAsString().
+ */
 #ifndef SAL_TESTS_JAX_OPTIONS_H
 #define SAL_TESTS_JAX_OPTIONS_H
 

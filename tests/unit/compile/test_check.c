@@ -51,7 +51,7 @@ struct in {
 
 static const char not_an_order[] = "cannot be proven to be a strict order";
 
-/* --- building ------------------------------------------------------------------------------------- */
+/* Building */
 
 static void put_shape(struct message *m, uint32_t field, uint32_t type, const int64_t *dims,
 		      size_t rank)
@@ -204,7 +204,7 @@ static struct message sort_by(const struct in *at, size_t count, bool is_stable)
 #define FOUR(type) \
 	PARAMETER(1, type, 0), PARAMETER(2, type, 1), PARAMETER(3, type, 2), PARAMETER(4, type, 3)
 
-/* --- orders --------------------------------------------------------------------------------------- */
+/* Orders */
 
 static void takes_one_key(void **state)
 {
@@ -348,7 +348,7 @@ static void floats_need_a_stable_sort(void **state)
 	is_refused(&module, not_an_order);
 }
 
-/* --- fusions -------------------------------------------------------------------------------------- */
+/* Fusions */
 
 static struct message fused(const struct in *inside, size_t count, const struct in *outside,
 			    size_t outside_count)
@@ -432,7 +432,7 @@ static void refuses_odd_comparators(void **state)
 	is_refused(&module, "not well-formed");
 }
 
-/* --- what is taken is an order, on all elements of a small world ---------------------------------- */
+/* What is taken is an order, on all elements of a small world */
 
 /* Elements are pairs of numbers from 0 to 2. */
 #define WORLD 9
@@ -558,7 +558,7 @@ static void takes_only_orders(void **state)
 	assert_true(taken > 1000 && taken > orders / 2);
 }
 
-/* --- custom calls --------------------------------------------------------------------------------- */
+/* Custom calls */
 
 struct dims {
 	uint32_t type;
@@ -694,7 +694,7 @@ static void refuses_feeds(void **state)
 	is_taken(&m);
 }
 
-/* --- programs ------------------------------------------------------------------------------------- */
+/* Programs */
 
 static void checks_without_an_optimised_program(void **state)
 {

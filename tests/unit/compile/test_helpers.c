@@ -15,7 +15,7 @@
 #include "compile/frame.h"
 #include "unit/compile/bed.h"
 
-/* --- helpers ------------------------------------------------------------------------------------ */
+/* Helpers */
 
 static void survives_a_killed_helper(void **state)
 {
@@ -133,7 +133,7 @@ static void needs_sigpipe_ignored(void **state)
 	assert_non_null(strstr(err.text, "SIGPIPE"));
 }
 
-/* --- helpers up to no good ---------------------------------------------------------------------- */
+/* Helpers up to no good */
 
 static void use_script(struct bed *bed, const char *text)
 {
@@ -243,7 +243,7 @@ static void takes_the_answer_before_the_end(void **state)
 	bed_wait(bed, bed_stats(bed).helper_deaths == 1);
 }
 
-/* --- salus-compile alone ------------------------------------------------------------------------ */
+/* Salus-compile alone */
 
 static int start_alone(const char *path, int *out_in, int *out_out)
 {

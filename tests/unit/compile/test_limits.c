@@ -37,7 +37,7 @@ static struct sal_text numbered(char room[64], int number)
 	return (struct sal_text){ room, (size_t)size };
 }
 
-/* --- limits ------------------------------------------------------------------------------------- */
+/* Limits */
 
 static void ends_slow_tasks(void **state)
 {
@@ -168,7 +168,7 @@ static void cleans_the_environment(void **state)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* --- nobody waits ------------------------------------------------------------------------------- */
+/* Nobody waits */
 
 static void ends_tasks_without_waiters(void **state)
 {
@@ -218,7 +218,7 @@ static void compiles_again_after_an_ended_task(void **state)
 	bed_drop(&o[1]);
 }
 
-/* --- turns -------------------------------------------------------------------------------------- */
+/* Turns */
 
 static void submit_many(struct bed *bed, uint64_t owner, int count, struct bed_outcome *o)
 {

@@ -15,7 +15,7 @@
 #include "unit/compile/bed.h"
 #include "wire/facts.h"
 
-/* --- programs ----------------------------------------------------------------------------------- */
+/* Programs */
 
 static void compiles(void **state)
 {
@@ -250,7 +250,7 @@ static void cleans_options(void **state)
 	assert_int_equal(o.calls, 0);
 }
 
-/* --- cancel and close --------------------------------------------------------------------------- */
+/* Cancel and close */
 
 /* A task that has not begun is dropped with its last waiter. A task with a waiter is compiled. */
 static void cancels(void **state)
@@ -335,7 +335,7 @@ static void closes_with_a_stuck_helper(void **state)
 	free(large);
 }
 
-/* --- disk --------------------------------------------------------------------------------------- */
+/* Disk */
 
 static void works_without_a_disk(void **state)
 {
@@ -383,7 +383,7 @@ static void works_with_a_full_disk(void **state)
 	free(large);
 }
 
-/* --- seals -------------------------------------------------------------------------------------- */
+/* Seals */
 
 static void expect_refused(struct bed *bed, const void *bytes, size_t size, int code)
 {

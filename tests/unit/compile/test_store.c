@@ -91,7 +91,7 @@ static struct sal_disk open_disk(const char *folder, uint64_t limit)
 	return disk;
 }
 
-/* --- shelf -------------------------------------------------------------------------------------- */
+/* Shelf */
 
 static void shelf_drops_the_unused_first(void **state)
 {
@@ -130,7 +130,7 @@ static void shelf_keeps_one_of_two(void **state)
 	sal_image_unref(first);
 }
 
-/* --- disk --------------------------------------------------------------------------------------- */
+/* Disk */
 
 static void disk_returns_stored_images(void **state)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* engine: the life of a session, its needs, pausing, leaving in every state, changes while it runs. */
+/*
+ * engine: the life of a session, its needs, pausing, leaving in every state, changes while it runs.
+ */
 #include "core/engine.h"
 
 #include <setjmp.h>
@@ -36,7 +38,7 @@ static void start_without_paging(const struct sal_policy *policy)
 	drv_start(&d, 1000, policy, &t);
 }
 
-/* --- the plain life ------------------------------------------------------------------------------------ */
+/* The plain life */
 
 static void test_open_admit_submit_grant_done(void **state)
 {
@@ -86,7 +88,7 @@ static void test_time_never_runs_backwards(void **state)
 	assert_int_equal(a->s->running->submit_ns, 1000);
 }
 
-/* --- refusals --------------------------------------------------------------------------------------------- */
+/* Refusals */
 
 static void test_refused_only_if_it_cannot_fit_alone(void **state)
 {
@@ -211,7 +213,7 @@ static void test_absurd_sizes(void **state)
 	}
 }
 
-/* --- needs ------------------------------------------------------------------------------------------------- */
+/* Needs */
 
 static void test_undeclared_needs_are_tracked(void **state)
 {
@@ -345,7 +347,7 @@ static void test_later_iterations_wait_behind_one_that_grows(void **state)
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 2);
 }
 
-/* --- pause --------------------------------------------------------------------------------------------------- */
+/* Pause */
 
 static void test_pause_and_resume(void **state)
 {
@@ -390,7 +392,7 @@ static void test_paused_session_is_not_let_in(void **state)
 	assert_true(drv_runs(b));
 }
 
-/* --- close in every state ------------------------------------------------------------------------------------ */
+/* Close in every state */
 
 static void all_free(void)
 {
@@ -553,7 +555,7 @@ static void test_destroy_in_the_middle(void **state)
 	sal_engine_destroy(NULL);
 }
 
-/* --- changes while it runs --------------------------------------------------------------------------------- */
+/* Changes while it runs */
 
 static void test_tuning_takes_effect_at_once(void **state)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* held: what a session holds. It asks for more, gives back, and keeps reserved what it was seen to need. */
+/*
+ * held: what a session holds. It asks for more, gives back, and keeps reserved what it was seen to
+ * need.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -50,7 +53,7 @@ static struct drv_job *paged_out(void)
 	return a;
 }
 
-/* --- a session that is outside -------------------------------------------------------------------------- */
+/* A session that is outside */
 
 /* It has that many bytes already, in host memory: nothing to copy, nothing to answer. */
 static void test_paged_out_asks_for_what_it_has(void **state)
@@ -112,7 +115,7 @@ static void test_paged_out_frees_all(void **state)
 	assert_int_equal(a->s->held_bytes, 50);
 }
 
-/* --- giving back ----------------------------------------------------------------------------------------- */
+/* Giving back */
 
 /* What a session frees is there for the next one at once. */
 static void test_freed_bytes_let_another_in(void **state)
@@ -208,7 +211,7 @@ static void test_outputs_come_on_top(void **state)
 	assert_int_equal(a->s->held_bytes, 500);
 }
 
-/* --- scratch ---------------------------------------------------------------------------------------------- */
+/* Scratch */
 
 /* The largest scratch seen stays reserved for the next iterations, also if they need less. */
 static void test_scratch_seen_before_is_reserved(void **state)

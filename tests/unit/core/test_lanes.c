@@ -142,8 +142,8 @@ static void test_persistent_bytes_wait_for_a_lane_that_lies_low(void **state)
 }
 
 /*
- * A lane stays low because its neighbour has not moved: persistent bytes stay below it while it runs, and
- * it does not start there again once they have come.
+ * A lane stays low because its neighbour has not moved: persistent bytes stay below it while it
+ * runs, and it does not start there again once they have come.
  */
 static void test_lane_that_stays_low(void **state)
 {

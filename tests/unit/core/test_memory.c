@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory: the search for a lane, each step with the whole sum; where lanes lie; sizes that overflow. */
+/*
+ * memory: the search for a lane, each step with the whole sum; where lanes lie; sizes that
+ * overflow.
+ */
 #include "core/memory.h"
 
 #include <setjmp.h>

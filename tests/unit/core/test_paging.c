@@ -55,7 +55,7 @@ static void submit_two(struct drv_job *j)
 		drv_submit(&d, j, j->s->job.declared.persist_bytes, 100);
 }
 
-/* --- preferred by the policy --------------------------------------------------------------------------- */
+/* Preferred by the policy */
 
 static void test_srtf_short_job_gets_in_by_paging_out_a_long_one(void **state)
 {
@@ -269,7 +269,7 @@ static void test_cost_counts_both_ways(void **state)
 	assert_int_equal(told_ns, (500 + 600) * MS);
 }
 
-/* --- idle ones ------------------------------------------------------------------------------------------- */
+/* Idle ones */
 
 static void test_idle_session_makes_room_after_a_while(void **state)
 {
@@ -388,7 +388,7 @@ static void test_empty_session_leaves_without_a_copy(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL), 0);
 }
 
-/* --- by force -------------------------------------------------------------------------------------------- */
+/* By force */
 
 static void test_forced_when_all_residents_wait_for_memory(void **state)
 {
@@ -453,7 +453,7 @@ static void test_session_grows_by_shrinking_its_lane(void **state)
 	assert_int_equal(b->s->place, SAL_OUTSIDE);
 }
 
-/* --- without paging -------------------------------------------------------------------------------------- */
+/* Without paging */
 
 static void test_no_paging_refuses_only_as_the_last_resort(void **state)
 {
@@ -525,9 +525,12 @@ static void test_no_paging_fifo_owner_with_an_open_need(void **state)
 	assert_int_equal(a->s->held_bytes, 600);
 }
 
-/* --- no thrashing ----------------------------------------------------------------------------------------- */
+/* No thrashing */
 
-/* Two jobs that do not fit together, a copy takes a second: each must run for the margin's worth first. */
+/*
+ * Two jobs that do not fit together, a copy takes a second: each must run for the margin's worth
+ * first.
+ */
 static void test_no_thrashing(void **state)
 {
 	struct drv_load load = {
@@ -552,7 +555,10 @@ static void test_no_thrashing(void **state)
 	assert_true(a->end_ns > 300 * SEC && b->end_ns > 300 * SEC);
 }
 
-/* However a policy counts: who waits is worth the copy when it is behind by ten times what that takes. */
+/*
+ * However a policy counts: who waits is worth the copy when it is behind by ten times what that
+ * takes.
+ */
 static void test_each_pages_when_it_pays(void **state)
 {
 	static const struct sal_policy *const sharing[] = { &sal_policy_fair, &sal_policy_rr,

@@ -52,7 +52,7 @@ static bool copies(const struct drv_job *j)
 	return j->copy_ends_ns != DRV_NEVER;
 }
 
-/* --- page-out -------------------------------------------------------------------------------------------- */
+/* Page-out */
 
 static void test_page_out_that_failed_leaves_the_session_in(void **state)
 {
@@ -169,7 +169,9 @@ static void test_others_of_the_plan_are_spared(void **state)
 	assert_true(drv_runs(c));
 }
 
-/* Both copies of a plan are under way: the one that works is not undone, and a new plan counts it. */
+/*
+ * Both copies of a plan are under way: the one that works is not undone, and a new plan counts it.
+ */
 static void test_half_of_a_plan_works(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -309,7 +311,10 @@ static void test_closed_while_its_page_out_fails(void **state)
 	assert_true(drv_runs(b));
 }
 
-/* All residents want more and none can be paged out: after four tries each the last in line is told. */
+/*
+ * All residents want more and none can be paged out: after four tries each the last in line is
+ * told.
+ */
 static void test_deadlock_is_told_after_several_tries(void **state)
 {
 	struct drv_job *a, *b;
@@ -339,7 +344,7 @@ static void test_deadlock_is_told_after_several_tries(void **state)
 	assert_true(drv_runs(a));
 }
 
-/* --- page-in --------------------------------------------------------------------------------------------- */
+/* Page-in */
 
 /* a is outside with 600 bytes, the device is empty. */
 static struct drv_job *paged_out(const struct sal_policy *policy)

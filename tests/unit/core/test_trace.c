@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace: an entry has every argument of the call it stands for; names are cut between characters. */
+/*
+ * trace: an entry has every argument of the call it stands for; names are cut between characters.
+ */
 #include "core/trace.h"
 
 #include <setjmp.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* turns: a turn is reserved for a session between two iterations; short programs pass; waiting in order. */
+/*
+ * turns: a turn is reserved for a session between two iterations; short programs pass; waiting in
+ * order.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -36,7 +39,7 @@ static struct drv_job *open_with_priority(uint32_t priority)
 	return drv_open_job(&d, &job);
 }
 
-/* --- anticipation --------------------------------------------------------------------------------------- */
+/* Anticipation */
 
 static void test_turn_is_reserved_until_its_window_ends(void **state)
 {
@@ -211,7 +214,7 @@ static void test_turn_does_not_keep_others_out(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
 }
 
-/* --- short programs ---------------------------------------------------------------------------------------- */
+/* Short programs */
 
 static void test_short_ones_pass_and_are_charged(void **state)
 {
@@ -298,7 +301,7 @@ static void test_short_ones_count_for_fair(void **state)
 	assert_in_range(b_ns * 100 / a_ns, 50, 200);
 }
 
-/* --- waiting for memory --------------------------------------------------------------------------------------- */
+/* Waiting for memory */
 
 static void test_waiting_ones_are_let_in_in_order(void **state)
 {

@@ -118,7 +118,7 @@ static int compile(struct bench *t, const char *text, struct sal_compiled **out_
 				 out_compiled, &t->err);
 }
 
-/* --- memory --- */
+/* Memory */
 
 static void memory_is_limited(void **state)
 {
@@ -177,7 +177,7 @@ static void iterations_need_memory(void **state)
 	bench_close(&t);
 }
 
-/* --- faults --- */
+/* Faults */
 
 static void calls_fail_when_told_to(void **state)
 {
@@ -450,7 +450,7 @@ static void opening_can_be_endless(void **state)
 	assert_null(h.opened);
 }
 
-/* --- done --- */
+/* Done */
 
 struct inside {
 	struct outcome outcome;
@@ -738,7 +738,7 @@ static void compilations_crash_when_told_to(void **state)
 	bench_close(&t);
 }
 
-/* --- the language --- */
+/* The language */
 
 static void programs_are_read(void **state)
 {

@@ -66,7 +66,10 @@ static void levels_have_longer_turns(void **state)
 	assert_in_range(b->s->used_ns, 4 * SEC, 5 * SEC);
 }
 
-/* Newcomers fill the device, so that a is never served at its level; after 10 s of device time it is. */
+/*
+ * Newcomers fill the device, so that a is never served at its level; after 10 s of device time it
+ * is.
+ */
 static void the_boost_ends_starvation(void **state)
 {
 	struct drv_job *a;

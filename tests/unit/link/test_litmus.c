@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring, at the moment that counts: one side is about to sleep, the other has something for it. Both act at once, again
- * and again, and one of them must see the other. That they really met is counted: after each round the side that came too
- * late gets a head start that is a little longer, so that both orders occur all the time, or the test fails.
+ * ring, at the moment that counts: one side is about to sleep, the other has something for it. Both
+ * act at once, again and again, and one of them must see the other. That they really met is
+ * counted: after each round the side that came too late gets a head start that is a little longer,
+ * so that both orders occur all the time, or the test fails.
  */
 #include "link/ring.h"
 
@@ -67,7 +68,7 @@ static void await(_Atomic uint64_t *number, uint64_t wanted)
 			(void)sched_yield();
 }
 
-/* --- the two meetings ---------------------------------------------------------------------------------------------- */
+/* The two meetings */
 
 static void reset(struct meeting *m)
 {
@@ -132,7 +133,10 @@ struct tally {
 	unsigned int slept_and_woken, saw_it, lost;
 };
 
-/* Whose caches the ring lies in decides how long a store takes to be seen: each side prepares every other round. */
+/*
+ * Whose caches the ring lies in decides how long a store takes to be seen: each side prepares every
+ * other round.
+ */
 static bool is_others_turn(uint64_t round)
 {
 	return round % 2 == 0;
@@ -221,7 +225,9 @@ static void meet(struct meeting *m, struct tally tallies[2])
 	atomic_store_explicit(&m->go, round, memory_order_release);
 }
 
-/* Each side has a processor: on one and the same nothing happens at once. False: there are no two. */
+/*
+ * Each side has a processor: on one and the same nothing happens at once. False: there are no two.
+ */
 static bool choose_processors(pthread_t thread)
 {
 	cpu_set_t all, one;
@@ -299,13 +305,16 @@ static void a_producer_that_waits_for_room_is_woken(void **state)
 				 .wake = make_room });
 }
 
-/* --- a header that changes -------------------------------------------------------------------------------------------- */
+/* A header that changes */
 
 #define PAGE 4096 /* bytes */
 #define RING (UINT64_C(2) * PAGE)
 #define LONG_RECORD 64
 
-/* The first page of a ring, and the second, which cannot be read until the header in the first has been changed. */
+/*
+ * The first page of a ring, and the second, which cannot be read until the header in the first has
+ * been changed.
+ */
 static struct trap {
 	char *memory; /* owned mapping */
 	struct sal_header *header; /* the last bytes of the first page */

@@ -79,7 +79,7 @@ static void assert_empty(struct pair *p)
 	assert_true(sal_ring_is_empty(&p->consumer));
 }
 
-/* --- honest peers ------------------------------------------------------------------------------------- */
+/* Honest peers */
 
 static void indices_have_their_own_lines(void **state)
 {
@@ -92,7 +92,10 @@ static void indices_have_their_own_lines(void **state)
 	assert_int_equal(sal_ring_span(BYTES), 128 + BYTES);
 }
 
-/* From every offset a record of every size that is sure to fit; and again after more than 2^64 bytes. */
+/*
+ * From every offset a record of every size that is sure to fit; and again after more than 2^64
+ * bytes.
+ */
 static void records_wrap_at_every_offset(void **state)
 {
 	static const uint64_t bases[] = { 0, UINT64_C(0) - BYTES };
@@ -153,7 +156,10 @@ static void a_full_ring_takes_no_more(void **state)
 	pair_close(&p);
 }
 
-/* The producer still thinks of the ring as full; a look at the consumer's index shows just enough room. */
+/*
+ * The producer still thinks of the ring as full; a look at the consumer's index shows just enough
+ * room.
+ */
 static void room_that_was_made_is_found_to_the_byte(void **state)
 {
 	struct pair p;
@@ -222,7 +228,7 @@ static void random_sizes_keep_their_order(void **state)
 	pair_close(&p);
 }
 
-/* --- sleeping ------------------------------------------------------------------------------------------ */
+/* Sleeping */
 
 static void the_doorbell_is_rung_once_and_if_urgent(void **state)
 {
@@ -276,7 +282,10 @@ static void bell_close(struct bell *bell)
 	(void)close(bell->wait);
 }
 
-/* Millions of records between two threads that sleep as soon as they may: a lost wake-up hangs the test. */
+/*
+ * Millions of records between two threads that sleep as soon as they may: a lost wake-up hangs the
+ * test.
+ */
 struct race {
 	struct pair pair;
 	struct bell bell, room_bell;
@@ -385,7 +394,7 @@ static void two_threads_lose_nothing_in_a_tight_ring(void **state)
 	run_race(256, 300000, 100, 100);
 }
 
-/* --- broken peers --------------------------------------------------------------------------------------- */
+/* Broken peers */
 
 static enum sal_ring_take take(struct pair *p)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* socket: whole messages, descriptors that arrive and those that must not stay, sealed memory, doorbells. */
+/*
+ * socket: whole messages, descriptors that arrive and those that must not stay, sealed memory,
+ * doorbells.
+ */
 #include "link/socket.h"
 
 #include <dirent.h>
@@ -29,7 +32,7 @@
 
 #define PATIENCE_MS 10000
 
-/* --- what every test starts and ends with: a pair of sockets, and no descriptor left behind ------------- */
+/* What every test starts and ends with: a pair of sockets, and no descriptor left behind */
 
 struct ends {
 	int a, b;
@@ -88,7 +91,7 @@ static bool is_same_file(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------- */
+/* Bytes */
 
 static void a_message_comes_whole(void **state)
 {
@@ -173,7 +176,7 @@ static void large_messages_go_in_parts(void **state)
 	free(got);
 }
 
-/* --- ends ------------------------------------------------------------------------------------------------ */
+/* Ends */
 
 static void silence_is_an_error_in_time(void **state)
 {
@@ -233,7 +236,7 @@ static void sending_to_nobody_is_an_error(void **state)
 	assert_int_equal(sal_socket_send(ends->a, "x", 1, NULL, 0, NULL), -SAL_UNAVAILABLE);
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------------ */
+/* Descriptors */
 
 static void open_files(int fds[SAL_FDS_MAX])
 {
@@ -379,7 +382,7 @@ static void descriptors_of_a_broken_message_are_closed(void **state)
 	close_all(sent, SAL_FDS_MAX);
 }
 
-/* --- shared memory ---------------------------------------------------------------------------------------- */
+/* Shared memory */
 
 static void sealed_memory_keeps_its_size(void **state)
 {
@@ -456,7 +459,7 @@ static void both_see_the_same_bytes(void **state)
 	(void)close(got);
 }
 
-/* --- doorbells --------------------------------------------------------------------------------------------- */
+/* Doorbells */
 
 static bool is_ringing(int bell)
 {
@@ -482,7 +485,10 @@ static void a_doorbell_rings_until_it_is_quieted(void **state)
 	(void)close(wait);
 }
 
-/* However often it is rung before anybody looks, and whatever the peer does to the flags of its own end. */
+/*
+ * However often it is rung before anybody looks, and whatever the peer does to the flags of its own
+ * end.
+ */
 static void a_doorbell_never_blocks(void **state)
 {
 	int ring, wait, i;
@@ -518,7 +524,7 @@ static void ringing_at_nobody_does_no_harm(void **state)
 	(void)close(ring);
 }
 
-/* --- connecting --------------------------------------------------------------------------------------------- */
+/* Connecting */
 
 static void nobody_there_is_unavailable(void **state)
 {
@@ -559,7 +565,9 @@ static void somebody_there_is_a_descriptor(void **state)
 	(void)rmdir(folder);
 }
 
-/* What fits goes, the descriptor with the first byte; then nothing, without waiting; then the end. */
+/*
+ * What fits goes, the descriptor with the first byte; then nothing, without waiting; then the end.
+ */
 static void sending_what_fits(void **state)
 {
 	struct ends *ends = *state;

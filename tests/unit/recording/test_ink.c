@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ink: columns add up, turns become bars where they belong, and the output does not grow with them. */
+/*
+ * ink: columns add up, turns become bars where they belong, and the output does not grow with them.
+ */
 #include "recording/draw/ink.h"
 
 #include <setjmp.h>
@@ -97,7 +99,9 @@ static void a_column_used_less_is_paler(void **state)
 	free(text);
 }
 
-/* Two jobs that take turns of 1 ns a thousand times draw as many bars as two that do so ten times. */
+/*
+ * Two jobs that take turns of 1 ns a thousand times draw as many bars as two that do so ten times.
+ */
 static void many_turns_are_few_bars(void **state)
 {
 	enum {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* picture: what people did to jobs while they ran shows in pictures and tracks; small use of memory too. */
+/*
+ * picture: what people did to jobs while they ran shows in pictures and tracks; small use of memory
+ * too.
+ */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin_bed - questions to a real engine on a clock that stands where it is put: a server without threads,
- * sockets or device.
+ * admin_bed - questions to a real engine on a clock that stands where it is put: a server without
+ * threads, sockets or device.
  */
 #ifndef SAL_TESTS_ADMIN_BED_H
 #define SAL_TESTS_ADMIN_BED_H

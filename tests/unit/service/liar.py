@@ -43,7 +43,8 @@ WELCOME = struct.Struct("<QIIIiQQQQQ256s")
 GROWN = struct.Struct("<iIQ")
 HOLDING = struct.Struct("<QQQ40s")  # behind the rings, for clients of minor 2
 
-# Where a ring keeps what, in words of eight bytes; the flags are 32 bits wide, and have the rest to themselves.
+# Where a ring keeps what, in words of eight bytes; the flags are 32 bits wide, and have the rest to
+# themselves.
 HEAD, WAITS, TAIL, SLEEPS, DATA = 0, 1, 8, 9, 128
 
 
@@ -67,7 +68,7 @@ def wait_until(condition, seconds, what):
         time.sleep(0.002)
 
 
-# --- records -------------------------------------------------------------------------------------------
+# Records.
 
 
 def padded(data):
@@ -128,7 +129,7 @@ def copy_record(source, to):
     return record(COPY, struct.pack("<QQ", source, to))
 
 
-# --- connections ---------------------------------------------------------------------------------------
+# Connections.
 
 
 def hello(**changes):
@@ -287,7 +288,7 @@ class Client:
     def new(self):
         return next(self.numbers)
 
-    # --- sending
+    # Sending.
 
     def ring(self):
         try:
@@ -302,7 +303,7 @@ class Client:
         self.submit.show()
         self.ring()
 
-    # --- receiving
+    # Receiving.
 
     def hung_up(self, seconds=0):
         poll = select.poll()
@@ -339,7 +340,7 @@ class Client:
             return kind, request, code, 0, data[24:24 + size]
         return kind, None, 0, 0, data[8:32]
 
-    # --- honest work
+    # Honest work.
 
     def put(self, offset, data, segment=0):
         self.segments[segment][offset:offset + len(data)] = data
@@ -390,7 +391,7 @@ class Client:
         return code, segment, size
 
 
-# --- the daemon ----------------------------------------------------------------------------------------
+# The daemon.
 
 
 class Daemon:

@@ -71,7 +71,7 @@ uint64_t bed_deadline_ns(void)
 	return svc_now_ns() + PATIENCE_NS;
 }
 
-/* --- the daemon --------------------------------------------------------------------------------------- */
+/* The daemon */
 
 static unsigned open_beds;
 
@@ -204,7 +204,7 @@ uint64_t bed_device_bytes(struct run_bed *bed)
 	return bytes;
 }
 
-/* --- a client ----------------------------------------------------------------------------------------- */
+/* A client */
 
 void client_open(struct run_client *c, struct run_bed *bed, const char *name)
 {
@@ -264,7 +264,7 @@ void client_close(struct run_client *c)
 	free(c->record);
 }
 
-/* --- programs ----------------------------------------------------------------------------------------- */
+/* Programs */
 
 static struct sal_image *make_image(struct run_bed *bed, const char *text)
 {
@@ -312,7 +312,7 @@ void client_program(struct run_client *c, uint64_t id, const char *text)
 	svc_unlock(&c->bed->server);
 }
 
-/* --- records ------------------------------------------------------------------------------------------ */
+/* Records */
 
 void client_write(struct run_client *c, const void *record, uint32_t size)
 {
@@ -443,7 +443,7 @@ void client_copy(struct run_client *c, uint64_t from, uint64_t to)
 	client_send(c, &m, sizeof(m));
 }
 
-/* --- answers ------------------------------------------------------------------------------------------ */
+/* Answers */
 
 static void keep_answer(struct run_client *c)
 {

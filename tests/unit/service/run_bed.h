@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_bed - all of salusd but its main loop, in the test's process, on the fake device with the faults that a test names.
+ * run_bed - all of salusd but its main loop, in the test's process, on the fake device with the
+ * faults that a test names.
  *
- * A client is a session without a socket: the test writes records into its ring, as the plugin does, and reads what
- * comes back. Programs are compiled by the fake device itself, without a helper.
+ * A client is a session without a socket: the test writes records into its ring, as the plugin
+ * does, and reads what comes back. Programs are compiled by the fake device itself, without a
+ * helper.
  *
- * The worker and the carriers run. The test waits for what they do with BED_WAIT, which has a deadline.
+ * The worker and the carriers run. The test waits for what they do with BED_WAIT, which has a
+ * deadline.
  */
 #ifndef SAL_TESTS_RUN_BED_H
 #define SAL_TESTS_RUN_BED_H

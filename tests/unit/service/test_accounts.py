@@ -58,7 +58,7 @@ def small(tmp_path):
     daemon.stop()
 
 
-# --- refusals --------------------------------------------------------------------------------------------
+# Refusals.
 
 
 def account(s):
@@ -98,7 +98,7 @@ def test_there_are_many_refusals():
     assert len(REFUSALS) > 60
 
 
-# --- iterations that fail ----------------------------------------------------------------------------------
+# Iterations that fail.
 
 FAILING = {
     "fails": "fake 1\noutput u8 4 = copy 0\noutput u8 1048576 = fill 1\nfail 13 on purpose\n",
@@ -170,7 +170,7 @@ def test_a_fault_of_the_device_leaves_nothing(tmp_path, fault, does):
     daemon.stop()
 
 
-# --- memory that others wait for -----------------------------------------------------------------------------
+# Memory that others wait for.
 
 
 def put_large(client, data, ident=None):

@@ -8,7 +8,7 @@
 #include "service/client/session.h"
 #include "service/server.h"
 
-/* --- which job -------------------------------------------------------------------------------------------------- */
+/* Which job */
 
 static void test_names(void **state)
 {
@@ -46,7 +46,7 @@ static void test_names(void **state)
 	bed_close(b);
 }
 
-/* --- ps --------------------------------------------------------------------------------------------------------- */
+/* Ps */
 
 static void test_states(void **state)
 {
@@ -158,7 +158,7 @@ static void test_ps(void **state)
 	bed_close(b);
 }
 
-/* --- changes ---------------------------------------------------------------------------------------------------- */
+/* Changes */
 
 static void test_policy(void **state)
 {

@@ -90,7 +90,7 @@ def allow_files(count):
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, limit[1]))
 
 
-# --- answers that nobody takes ---------------------------------------------------------------------------
+# Answers that nobody takes.
 
 
 def test_ps_of_many_sessions_unread(daemon, crowd):
@@ -140,7 +140,7 @@ def receive_all(s):
     return text
 
 
-# --- traces ------------------------------------------------------------------------------------------------
+# Traces.
 
 
 def take(s):
@@ -205,7 +205,7 @@ def test_a_trace_is_taken_back(daemon, crowd):
     os.close(fd)
 
 
-# --- those who say nothing ----------------------------------------------------------------------------------
+# Those who say nothing.
 
 
 def test_silent_connections_are_few(daemon, crowd):
@@ -237,7 +237,7 @@ def test_a_question_when_no_descriptor_is_left(tmp_path, crowd):
         d.process.wait()
 
 
-# --- the log --------------------------------------------------------------------------------------------------
+# The log.
 
 
 def full_pipe(path):

@@ -84,7 +84,10 @@ static void who_sends_too_fast_rests(void **state)
 	bed_close(&bed);
 }
 
-/* Nothing comes: the worker does not look at the ring any more, and the client rings when it has something. */
+/*
+ * Nothing comes: the worker does not look at the ring any more, and the client rings when it has
+ * something.
+ */
 static void a_quiet_ring_is_left_alone(void **state)
 {
 	(void)state;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errands: their order, who does them, and that a vendor call that does not return holds up its own session alone. */
+/*
+ * Errands: their order, who does them, and that a vendor call that does not return holds up its own
+ * session alone.
+ */
 #include "unit/service/run_bed.h"
 
 #include <stdlib.h>
@@ -14,7 +17,7 @@
 static struct run_bed bed;
 static struct run_client a, b;
 
-/* --- errands of our own -------------------------------------------------------------------------------- */
+/* Errands of our own */
 
 /* What errands did, in order. */
 struct diary {
@@ -158,7 +161,7 @@ static void many_errands_are_done_in_turns(void **state)
 	bed_close(&bed);
 }
 
-/* --- a call that does not return ----------------------------------------------------------------------- */
+/* A call that does not return */
 
 static void run_into_upload(struct run_client *c)
 {
@@ -291,7 +294,10 @@ static struct pool look_at_pool(void)
 
 #define CROWD 12
 
-/* A thread for each call that stays, and one that waits for the next; when they are done, only a few of them stay. */
+/*
+ * A thread for each call that stays, and one that waits for the next; when they are done, only a
+ * few of them stay.
+ */
 static void idle_carriers_end(void **state)
 {
 	struct diary d[CROWD] = { { .used = 0 } };

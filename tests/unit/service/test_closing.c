@@ -53,8 +53,8 @@ static void an_idle_session_ends_at_once(void **state)
 }
 
 /*
- * Killed while the vendor keeps its iteration: it is closing and can be seen, everything else of it is given back, and
- * it ends when the vendor lets go.
+ * Killed while the vendor keeps its iteration: it is closing and can be seen, everything else of it
+ * is given back, and it ends when the vendor lets go.
  */
 static void an_endless_iteration_keeps_its_session_closing(void **state)
 {
@@ -115,7 +115,10 @@ static void a_session_leaves_no_descriptors(void **state)
 	bed_close(&bed);
 }
 
-/* Granted, but its session is killed before it starts: it never does, and what was promised is taken back. */
+/*
+ * Granted, but its session is killed before it starts: it never does, and what was promised is
+ * taken back.
+ */
 static void a_granted_iteration_of_the_dead_does_not_start(void **state)
 {
 	(void)state;
@@ -134,7 +137,10 @@ static void a_granted_iteration_of_the_dead_does_not_start(void **state)
 	bed_close(&bed);
 }
 
-/* The iteration runs in the device and no call is kept: its memory is given back while it still runs. */
+/*
+ * The iteration runs in the device and no call is kept: its memory is given back while it still
+ * runs.
+ */
 static void other_memory_is_given_back_while_it_runs(void **state)
 {
 	(void)state;
@@ -233,7 +239,7 @@ static void another_gets_the_memory(void **state)
 	bed_close(&bed);
 }
 
-/* --- while a record is being taken ---------------------------------------------------------------------- */
+/* While a record is being taken */
 
 #define MANY 60000u
 
@@ -273,7 +279,10 @@ static void *killer(void *arg)
 	return NULL;
 }
 
-/* A large record lets others have the lock. The session does not end before the record lets go of its buffers. */
+/*
+ * A large record lets others have the lock. The session does not end before the record lets go of
+ * its buffers.
+ */
 static void a_session_is_killed_while_its_record_is_taken(void **state)
 {
 	struct sal_msg_execute *m = large_execute();

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One iteration from its record to its end: states, waiters, donations, failures and what they leave behind. */
+/*
+ * One iteration from its record to its end: states, waiters, donations, failures and what they
+ * leave behind.
+ */
 #include "unit/service/run_bed.h"
 
 #include <stdio.h>
@@ -30,7 +33,7 @@ static void close_one(void)
 	bed_close(&bed);
 }
 
-/* --- states -------------------------------------------------------------------------------------------- */
+/* States */
 
 struct step {
 	int from, to;
@@ -69,7 +72,7 @@ static void states_follow_the_arrows(void **state)
 	}
 }
 
-/* --- work ---------------------------------------------------------------------------------------------- */
+/* Work */
 
 static void a_sum_is_right(void **state)
 {
@@ -85,7 +88,10 @@ static void a_sum_is_right(void **state)
 	close_one();
 }
 
-/* Each iteration uses the last one's output; some are chained inside `done`, some are computed inside the call. */
+/*
+ * Each iteration uses the last one's output; some are chained inside `done`, some are computed
+ * inside the call.
+ */
 static void run_chain(const char *plugin)
 {
 	uint64_t last = 0;
@@ -149,7 +155,9 @@ static void outputs_are_waited_for(void **state)
 	close_one();
 }
 
-/* Of a failed iteration, all who wait get the reason; what is computed from it fails with the same. */
+/*
+ * Of a failed iteration, all who wait get the reason; what is computed from it fails with the same.
+ */
 static void expect_poison(const char *plugin, const char *program, int code)
 {
 	static const uint64_t args[] = { 10, 10 };
@@ -218,7 +226,7 @@ static void a_failed_upload_poisons_what_uses_it(void **state)
 	close_one();
 }
 
-/* --- donation ------------------------------------------------------------------------------------------ */
+/* Donation */
 
 /* What is donated leaves the client's hands at once, and its bytes are counted once. */
 static void donated_arguments_are_taken_over(void **state)
@@ -319,7 +327,7 @@ static void a_donation_to_a_failed_iteration_leaves_nothing(void **state)
 	close_one();
 }
 
-/* --- decisions ----------------------------------------------------------------------------------------- */
+/* Decisions */
 
 static uint32_t count_decisions(void)
 {
@@ -380,9 +388,11 @@ static void a_refused_iteration_leaves_nothing(void **state)
 	close_one();
 }
 
-/* --- learning ------------------------------------------------------------------------------------------ */
+/* Learning */
 
-/* The first run of a program, and of one that was slow to start, is not the worker's; others are. */
+/*
+ * The first run of a program, and of one that was slow to start, is not the worker's; others are.
+ */
 static void the_worker_starts_what_is_known_to_be_brief(void **state)
 {
 	const struct svc_program *p;

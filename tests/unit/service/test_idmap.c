@@ -142,7 +142,10 @@ static void pop_gives_each_once(void **state)
 	svc_idmap_fini(&map);
 }
 
-/* A session with many buffers ends while everybody waits for the lock. Quadratic would take minutes. */
+/*
+ * A session with many buffers ends while everybody waits for the lock. Quadratic would take
+ * minutes.
+ */
 static void a_large_map_is_emptied_at_once(void **state)
 {
 	struct svc_idmap map;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records: which break the rules, which are refused and what a refusal leaves behind, which wait for memory. */
+/*
+ * Records: which break the rules, which are refused and what a refusal leaves behind, which wait
+ * for memory.
+ */
 #include "unit/service/run_bed.h"
 
 #include <stdio.h>
@@ -72,7 +75,7 @@ static uint64_t used(enum svc_resource what)
 	return all[what];
 }
 
-/* --- the rules ----------------------------------------------------------------------------------------- */
+/* The rules */
 
 static void expect_upload(int64_t rows, int64_t columns, uint64_t bytes, enum svc_taken taken)
 {
@@ -200,7 +203,7 @@ static void what_is_not_there_is_said_so(void **state)
 	close_one();
 }
 
-/* --- limits -------------------------------------------------------------------------------------------- */
+/* Limits */
 
 static void buffers_beyond_the_limit_fail(void **state)
 {
@@ -310,7 +313,7 @@ static void texts_to_compile_have_limits(void **state)
 	close_one();
 }
 
-/* --- memory -------------------------------------------------------------------------------------------- */
+/* Memory */
 
 /* More than there is: told, with the numbers, and its place in the arena comes back. */
 static void what_can_never_fit_is_refused(void **state)

@@ -33,7 +33,7 @@ ARENA = 256 << 20
 BACKLOG = 64 << 20
 
 
-# --- the stage -----------------------------------------------------------------------------------------
+# The stage.
 
 
 class Stage:
@@ -116,7 +116,7 @@ def has_sanitizer():
     return b"__asan_init" in program or b"__tsan_init" in program
 
 
-# --- outcomes ------------------------------------------------------------------------------------------
+# Outcomes.
 
 
 def gone(s, _):
@@ -147,7 +147,7 @@ def all_refused(s, requests):
     s.works()
 
 
-# --- lies in the ring: headers and indices ---------------------------------------------------------------
+# Lies in the ring: headers and indices.
 
 LIES = []
 
@@ -241,7 +241,7 @@ def _(s):
         assert s.c.answer(request)[4] == b"\1\2\3\4"
 
 
-# --- lies about arrays -----------------------------------------------------------------------------------
+# Lies about arrays.
 
 
 def upload(*args, **changes):
@@ -304,7 +304,7 @@ for offset in (0, 1, U64):
 lie(gone, "upload-larger-than-the-segment")(upload([SEGMENT + 1], size=SEGMENT + 1, where=place(0, 0, SEGMENT + 1)))
 
 
-# --- lies about ids --------------------------------------------------------------------------------------
+# Lies about ids.
 
 lie(gone, "upload-as-0")(lambda s: s.send(upload_record(0, [4], b"1234")))
 lie(gone, "upload-as-a-taken-id")(lambda s: s.send(upload_record(s.a, [4], b"1234")))
@@ -393,7 +393,7 @@ for count in (0, 2, 1 << 29, 1 << 31, U32):
     lie(gone, f"delete-of-{count}-with-one-id")(lambda s, n=count: s.send(delete_record(4711, count=n)))
 
 
-# --- lies about iterations -------------------------------------------------------------------------------
+# Lies about iterations.
 
 
 def execute(change, **counts):
@@ -515,7 +515,7 @@ def _(s):
     s.send(*[execute_record(s.new(), program, 1000 + i, 1) for i in range(8)], record(77, bytes(8)))
 
 
-# --- lies about programs ---------------------------------------------------------------------------------
+# Lies about programs.
 
 
 def compiled(text, **changes):
@@ -654,7 +654,7 @@ def _(s):
     s.send(unload_record(program), unload_record(program))
 
 
-# --- lies on the socket after the greeting ---------------------------------------------------------------
+# Lies on the socket after the greeting.
 
 
 def grows(size, *codes):
@@ -728,7 +728,7 @@ def _(s):
     s.c.socket.shutdown(socket.SHUT_WR)
 
 
-# --- greed ------------------------------------------------------------------------------------------------
+# Greed.
 
 
 @lie(gone, "never-reads-its-completions")
@@ -823,7 +823,7 @@ def _(s):
     return [1 << 40] * 100000
 
 
-# --- doorbells -------------------------------------------------------------------------------------------
+# Doorbells.
 
 
 @lie(fine, "a-bell-that-blocks")
@@ -870,7 +870,7 @@ def test_lie(daemon, tell, outcome):
         s.c.close()
 
 
-# --- greetings -------------------------------------------------------------------------------------------
+# Greetings.
 
 
 def greet(daemon, data):
@@ -1014,7 +1014,7 @@ def test_descriptors_are_not_taken(daemon):
             os.close(fd)
 
 
-# --- questions -------------------------------------------------------------------------------------------
+# Questions.
 
 QUESTIONS = {
     "empty-object": (b"{}\n", "INVALID_ARGUMENT"), "only-a-brace": (b"{\n", "INVALID_ARGUMENT"),
@@ -1044,7 +1044,7 @@ def test_one_question_one_answer(daemon):
     assert ask(daemon.path, b'{"op": "ping"}\n' * 50).count(b"\n") == 1
 
 
-# --- crowds ----------------------------------------------------------------------------------------------
+# Crowds.
 
 
 def test_a_thousand_connections(daemon, keeper):
@@ -1142,7 +1142,7 @@ def test_two_that_end_at_once(tmp_path, policy):
         d.process.wait()
 
 
-# --- afterwards ------------------------------------------------------------------------------------------
+# Afterwards.
 
 
 def test_all_lies_leave_nothing_behind(tmp_path):

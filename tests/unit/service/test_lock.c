@@ -93,7 +93,7 @@ static void misuse_aborts(void **state)
 	assert_true(aborts(post_unlocked));
 }
 
-/* --- who gets it --------------------------------------------------------------------------------------- */
+/* Who gets it */
 
 struct contest {
 	struct svc_server *server;
@@ -112,7 +112,10 @@ static void *ask(void *arg)
 	return NULL;
 }
 
-/* A thread waits for the lock. Whoever has it lets go for no time at all: the other has had it then. */
+/*
+ * A thread waits for the lock. Whoever has it lets go for no time at all: the other has had it
+ * then.
+ */
 SAL_UNCHECKED static void expect_turn(void (*let_go)(struct svc_server *server))
 {
 	struct contest c = { .server = bare_server() };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paging: memory that moves out and in while sessions work, and moves that fail. The fake device empties no buffers: what
- * goes out is freed, and made anew when it comes back.
+ * Paging: memory that moves out and in while sessions work, and moves that fail. The fake device
+ * empties no buffers: what goes out is freed, and made anew when it comes back.
  */
 #include "unit/service/run_bed.h"
 
@@ -260,7 +260,10 @@ static void two_sessions_take_turns_with_the_memory(void **state)
 	run_both("fake:restore@1,save@4");
 }
 
-/* A session that moves to another lane takes its program along; if that fails, it is loaded the next time. */
+/*
+ * A session that moves to another lane takes its program along; if that fails, it is loaded the
+ * next time.
+ */
 static void a_program_follows_to_another_lane(void **state)
 {
 	static const uint64_t args[] = { 1 };

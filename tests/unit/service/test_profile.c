@@ -19,7 +19,7 @@
 #include "base/log/log.h"
 #include "unit/compile/folder.h"
 
-/* --- helpers ---------------------------------------------------------------------------------------- */
+/* Helpers */
 
 /* Programs named by one letter each. */
 static struct svc_program_keys keys(const char *letters)
@@ -112,7 +112,7 @@ static int warnings_of_opening(const char *path, struct svc_profiles **out_profi
 	return lines;
 }
 
-/* --- matching --------------------------------------------------------------------------------------- */
+/* Matching */
 
 static void test_matches_while_all_programs_are_known(void **state)
 {
@@ -162,7 +162,7 @@ static void test_only_so_many_programs_count(void **state)
 	assert_int_equal(many.count, SVC_PROFILE_PROGRAMS);
 }
 
-/* --- merging ---------------------------------------------------------------------------------------- */
+/* Merging */
 
 static void test_the_latest_run_counts(void **state)
 {
@@ -233,7 +233,7 @@ static void test_forgets_what_was_not_run_for_longest(void **state)
 	svc_profiles_close(p);
 }
 
-/* --- the file --------------------------------------------------------------------------------------- */
+/* The file */
 
 static void test_comes_back_from_disk(void **state)
 {

@@ -119,7 +119,8 @@ def test_endless_calls_hold_up_their_own_session(start):
     done = [job for job in jobs if job.outcome]
     assert [job.outcome for job in done] == ["right"] * len(done)
     assert 2 <= len(done) < JOBS
-    # Those that are held up can be ended, and are seen until the vendor lets go of them, which it does not.
+    # Those that are held up can be ended, and are seen until the vendor lets go of them, which it
+    # does not.
     for job in jobs:
         job.client.socket.close()
     wait_until(lambda: len(daemon.sessions()) <= JOBS - len(done) + 1, 10, "the sessions that are done to go")

@@ -160,7 +160,10 @@ static void *put_on(void *ctx)
 	return NULL;
 }
 
-/* Entries that are overwritten while others are copied are left out at the old end: there is no gap. */
+/*
+ * Entries that are overwritten while others are copied are left out at the old end: there is no
+ * gap.
+ */
 static void test_a_copy_while_entries_come(void **state)
 {
 	const uint64_t room = UINT64_C(4) * SVC_TRACE_ROUND;

@@ -53,7 +53,10 @@ static void a_call_that_stays_costs_the_role(void **state)
 	bed_close(&bed);
 }
 
-/* The thread that lost the role goes on with its session: what was posted meanwhile is done, in order. */
+/*
+ * The thread that lost the role goes on with its session: what was posted meanwhile is done, in
+ * order.
+ */
 static void who_lost_the_role_carries_on(void **state)
 {
 	uint64_t last = 0;

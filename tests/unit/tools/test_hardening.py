@@ -69,7 +69,7 @@ def test_overruns_are_found(product):
     assert re.search(r"\b__(memcpy|snprintf|vsnprintf)_chk\b", symbols)
 
 
-# --- what the running ones let others see ---------------------------------------------------------------
+# What the running ones let others see.
 
 
 def core_limit(pid):

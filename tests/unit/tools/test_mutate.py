@@ -19,7 +19,7 @@ def fields(name):
         path.read_text() for path in (ROOT / "tools" / "mutants").glob("*.txt")), re.MULTILINE)
 
 
-# --- ours ------------------------------------------------------------------------------------------------
+# Ours.
 
 
 def test_every_mutant_applies():
@@ -49,7 +49,7 @@ def test_the_tests_that_they_name_exist():
                 rf"foreach\(part IN ITEMS [^)]*\b{part}\b", lists) or f"sal_fuzz({part} " in lists, name
 
 
-# --- a small tree -----------------------------------------------------------------------------------------
+# A small tree.
 
 CODE = """int twice(int x);
 int never(int x);

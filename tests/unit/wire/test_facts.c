@@ -17,7 +17,7 @@
 		literal, sizeof(literal) - 1 \
 	}
 
-/* --- pack --- */
+/* Pack */
 
 static void numbers_are_little_endian(void **state)
 {
@@ -108,7 +108,7 @@ static void reading_stays_within_bounds(void **state)
 	assert_true(u.failed);
 }
 
-/* --- facts --- */
+/* Facts */
 
 static const int64_t version[] = { 1, -12, INT64_MAX };
 
@@ -429,7 +429,9 @@ static void another_mark_is_refused(void **state)
 	free(bytes[1]);
 }
 
-/* A value of a kind that we do not know has a length that we do not know: here, one that would fit. */
+/*
+ * A value of a kind that we do not know has a length that we do not know: here, one that would fit.
+ */
 static void a_value_of_no_kind_is_refused(void **state)
 {
 	static const struct sal_value value = { .kind = SAL_VALUE_TEXT };

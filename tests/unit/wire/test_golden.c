@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of every message, written out. A change of layout fails here, and nowhere else so early: whoever
- * means it counts the protocol's version up (docs/PROTOCOL.md) and writes the new bytes down.
+ * The bytes of every message, written out. A change of layout fails here, and nowhere else so
+ * early: whoever means it counts the protocol's version up (docs/PROTOCOL.md) and writes the new
+ * bytes down.
  *
  * Bytes are in hexadecimal, one field to a line; "+N" stands for N zeros.
  */
@@ -67,7 +68,7 @@ static void assert_bytes(const void *message, size_t size, const char *hex)
 #define HEX_PLACE1 "34333231 00000000 4847464544434241 " HEX3
 #define HEX_PLACE2 "54535251 00000000 6867666564636261 " HEX2
 
-/* --- over the socket ---------------------------------------------------------------------------------------- */
+/* Over the socket */
 
 static void constants(void **state)
 {
@@ -151,7 +152,7 @@ static void grow_and_grown(void **state)
 	assert_bytes(&answer, sizeof(answer), "08000000 03000000 " HEX2);
 }
 
-/* --- client to daemon ---------------------------------------------------------------------------------------- */
+/* Client to daemon */
 
 static void compile(void **state)
 {
@@ -311,7 +312,7 @@ static void await_buffer(void **state)
 	assert_bytes(&m, sizeof(m), "18000000 0a00 0000 " HEX1 HEX2);
 }
 
-/* --- daemon to client ---------------------------------------------------------------------------------------- */
+/* Daemon to client */
 
 static void reply(void **state)
 {

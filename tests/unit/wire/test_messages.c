@@ -55,7 +55,7 @@ static void expect(const char *what, union any *take_m, bool submit, bool comple
 #define VALID_COMPLETE(what, m) expect(what, m, false, true)
 #define INVALID(what, m) expect(what, m, false, false)
 
-/* --- types and sizes, the same for all ---------------------------------------------------------------------- */
+/* Types and sizes, the same for all */
 
 /* Types without counts: the size is exact. */
 static const struct {
@@ -134,7 +134,7 @@ static void unknown_types_are_refused(void **state)
 	free(m);
 }
 
-/* --- submissions --------------------------------------------------------------------------------------------- */
+/* Submissions */
 
 static void compile_needs_an_ended_format(void **state)
 {
@@ -266,7 +266,7 @@ static void delete_counts_its_tail(void **state)
 	INVALID("2^29, which wraps", forget(1u << 29, 0));
 }
 
-/* --- completions --------------------------------------------------------------------------------------------- */
+/* Completions */
 
 static void completions_count_their_tails(void **state)
 {
@@ -302,7 +302,7 @@ static void completions_count_their_tails(void **state)
 	VALID_COMPLETE("released", blank(SAL_MSG_RELEASED, sizeof(struct sal_msg_released), 0));
 }
 
-/* --- the greeting -------------------------------------------------------------------------------------------- */
+/* The greeting */
 
 static struct sal_hello good_hello(void)
 {
