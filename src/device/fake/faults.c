@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sys/clock.h"
+
 #define NS_PER_S 1000000000u
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -155,16 +157,12 @@ void sal_fake_cond_init(pthread_cond_t *cond)
 
 struct timespec sal_fake_later(uint64_t ns)
 {
-	struct timespec until;
+	uint64_t until_ns = sal_now_ns() + (ns == FAKE_FOREVER ? 0 : ns);
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	if (ns == FAKE_FOREVER)
-		return until;
-	until.tv_sec += (time_t)(ns / NS_PER_S);
-	until.tv_nsec += (long)(ns % NS_PER_S);
-	until.tv_sec += until.tv_nsec / (long)NS_PER_S;
-	until.tv_nsec %= (long)NS_PER_S;
-	return until;
+	return (struct timespec){
+		.tv_sec = (time_t)(until_ns / NS_PER_S),
+		.tv_nsec = (long)(until_ns % NS_PER_S),
+	};
 }
 
 void sal_fake_enter(struct sal_stream *s)
