@@ -103,7 +103,7 @@ static bool mlfq_prefers(const void *state, const struct sal_session *in,
 }
 
 #define MS UINT64_C(1000000)
-#define HOUR (3600 * 1000 * MS)
+#define HOUR (UINT64_C(3600000) * MS)
 
 static const struct sal_param mlfq_params[] = {
 	[PARAM_QUANTUM] = { "quantum", "device time at the top level; twice as much at each below",
