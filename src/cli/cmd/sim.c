@@ -157,8 +157,32 @@ static int check_tunes(const struct request *q)
 	return CLI_OK;
 }
 
+/* An option without a value; false if it is another one. */
+static bool set_flag(struct request *q, int option)
+{
+	switch (option) {
+	case OPT_NO_PAGING:
+		q->options.tuning.page_bytes_per_s = 0;
+		return true;
+	case OPT_JSON:
+		return q->json = true;
+	case OPT_JOBS:
+		return q->with_jobs = true;
+	case OPT_STATIC:
+		return q->static_partition = true;
+	case OPT_POLICIES:
+		return q->list_policies = true;
+	case OPT_CHECK:
+		return q->options.check = true;
+	default:
+		return false;
+	}
+}
+
 static int parse_option(struct request *q, int option, char **argv)
 {
+	if (set_flag(q, option))
+		return CLI_OK;
 	switch (option) {
 	case OPT_WORKLOAD:
 		q->workload_path = optarg;
@@ -174,15 +198,6 @@ static int parse_option(struct request *q, int option, char **argv)
 	case OPT_PAGE_BANDWIDTH:
 	case OPT_SWITCH:
 		return parse_quantity(q, option, optarg);
-	case OPT_NO_PAGING:
-		q->options.tuning.page_bytes_per_s = 0;
-		return CLI_OK;
-	case OPT_JSON:
-		q->json = true;
-		return CLI_OK;
-	case OPT_JOBS:
-		q->with_jobs = true;
-		return CLI_OK;
 	case OPT_SVG:
 		q->svg_path = optarg;
 		q->options.keep_spans = true;
@@ -191,17 +206,8 @@ static int parse_option(struct request *q, int option, char **argv)
 		q->chrome_path = optarg;
 		q->options.keep_records = true;
 		return CLI_OK;
-	case OPT_STATIC:
-		q->static_partition = true;
-		return CLI_OK;
 	case OPT_TUNE:
 		return add_tune(q, optarg);
-	case OPT_POLICIES:
-		q->list_policies = true;
-		return CLI_OK;
-	case OPT_CHECK:
-		q->options.check = true;
-		return CLI_OK;
 	default:
 		return cli_option_error(&cli_cmd_sim, long_options, option, argv);
 	}

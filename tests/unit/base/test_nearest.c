@@ -6,6 +6,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -84,7 +85,7 @@ static void complains(const char *word, const char *expected)
 	struct sal_err err = { 0 };
 	int option;
 
-	(void)strcpy(text, word);
+	(void)snprintf(text, sizeof(text), "%s", word);
 	optind = 0;
 	option = getopt_long(2, argv, ":o:", table, NULL);
 	assert_int_equal(sal_option_refuse(table, option, argv, &err), -SAL_INVALID_ARGUMENT);

@@ -115,7 +115,7 @@ static size_t parts_of(const char *text, const char *class)
 	for (; (end = strstr(text, class)); text = end + 1)
 		at = end;
 	assert_non_null(at);
-	for (end = strstr(at, "/>"); at < end; at++)
+	for (end = at ? strstr(at, "/>") : NULL; at < end; at++)
 		n += *at == 'M';
 	return n;
 }
