@@ -121,6 +121,6 @@ void svc_why_refused(struct svc_why *why)
 				 sizeof(needs)),
 		sal_bytes_format(limit && limit < capacity ? limit : capacity, most, sizeof(most)));
 	if (limit && limit < capacity)
-		sal_words_add(&why->words, " `salus set %" PRIu64 " memory=SIZE` raises its limit.",
+		sal_words_add(&why->words, " `salus set %" PRIu64 " limit=SIZE` raises its limit.",
 			      why->s->id);
 }

@@ -156,7 +156,7 @@ void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal,
 		sal_bytes_format(refusal->value, most, sizeof(most)),
 		of_limit ? "the job's limit" : "all of the device", note_on(refusal->reason),
 		holders[0] ? holders : "nothing",
-		of_limit ? "Raise it with `salus set JOB memory=SIZE`, or use a smaller "
+		of_limit ? "Raise it with `salus set JOB limit=SIZE`, or use a smaller "
 			   "batch or model."
 			 : "Use a smaller batch or model, or give salusd more with --memory.");
 }
