@@ -77,7 +77,7 @@ struct sal_loaded {
 	((d)->api->struct_size >= offsetof(PJRT_Api, entry) + sizeof((d)->api->entry) && \
 	 (d)->api->entry)
 
-/* Api.c */
+/* api.c */
 
 /* Loads the plugin and checks its version and entries. */
 int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
@@ -89,14 +89,14 @@ void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx);
 
-/* Describe.c */
+/* describe.c */
 
 /* Fills d->facts from d->first. */
 int sal_vendor_describe(struct sal_device *d, struct sal_err *err);
 int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
 		      struct sal_values *out_values, struct sal_err *err);
 
-/* Outcome.c: what a compilation gave */
+/* outcome.c: what a compilation gave */
 
 int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
@@ -110,7 +110,7 @@ int sal_vendor_outputs(const struct sal_device *d, PJRT_Executable *executable,
 		       struct vendor_bag *bag, struct sal_program_facts *facts,
 		       struct sal_err *err);
 
-/* Image.c: from a compilation to a loaded program */
+/* image.c: from a compilation to a loaded program */
 
 enum vendor_image_flag {
 	IMAGE_SOURCE = 1, /* contains the program's source: the plugin cannot serialise */
@@ -128,7 +128,7 @@ int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 		  struct sal_err *err);
 void sal_pjrt_unload(struct sal_loaded *p);
 
-/* Buffer.c */
+/* buffer.c */
 
 /*
  * Calls `use` with the buffer's bytes, if they are defined, dense, and reachable from this process.
@@ -148,7 +148,7 @@ int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 void sal_pjrt_free_buffer(struct sal_buffer *b);
 
-/* Saved.c */
+/* saved.c */
 
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
@@ -158,7 +158,7 @@ int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct s
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
 void sal_pjrt_free_saved(struct sal_saved *saved);
 
-/* Execute.c */
+/* execute.c */
 
 int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 
