@@ -6,7 +6,7 @@
  * The engine creates sessions and is the only one to change them; policies read them and own the
  * `slot`, callers own `user`.
  *
- * Threads: none. Everything here is touched under the lock of whoever calls the engine.
+ * Threads: none. Everything here is used under the lock of whoever calls the engine.
  */
 #ifndef SAL_CORE_SESSION_H
 #define SAL_CORE_SESSION_H

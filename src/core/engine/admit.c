@@ -271,12 +271,12 @@ void sal_admit_waiting(struct sal_engine *e)
 	admit_growing(e);
 	admit_aged(e);
 	for (s = RB_MIN(sal_waiting_tree, &e->waiting); s && searched < SAL_SEARCH_MAX; s = next) {
-		bool held_back = e->claimant || in_turn || comes_after_aged(e, s);
+		bool is_blocked = e->claimant || in_turn || comes_after_aged(e, s);
 
 		next = RB_NEXT(sal_waiting_tree, &e->waiting, s);
 		if (s->place != SAL_OUTSIDE)
 			continue;
-		if (!held_back && sal_try_admit(e, s)) {
+		if (!is_blocked && sal_try_admit(e, s)) {
 			admitted++;
 			continue;
 		}
