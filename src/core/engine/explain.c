@@ -7,19 +7,32 @@
 
 #include "core/engine/engine_impl.h"
 
+/* Under a policy whose first session owns its lane, those outside are let in strictly in order. */
+static struct sal_session *first_outside(const struct sal_engine *e)
+{
+	struct sal_session *s = RB_MIN(sal_waiting_tree, (struct sal_waiting_tree *)&e->waiting);
+
+	while (s && s->place != SAL_OUTSIDE)
+		s = RB_NEXT(sal_waiting_tree, &e->waiting, s);
+	return s;
+}
+
 /*
  * Who gets room before s: the claimant gets the room that is being made; one that is aged goes
  * before all that come later.
  */
 static struct sal_session *first_for_room(const struct sal_engine *e, const struct sal_session *s)
 {
-	struct sal_session *aged = TAILQ_FIRST(&e->aged);
+	struct sal_session *aged = TAILQ_FIRST(&e->aged), *first;
 
 	if (e->claimant && e->claimant != s)
 		return e->claimant;
-	if (s->place == SAL_OUTSIDE && aged && aged != s && sal_session_before(aged, s))
+	if (s->place != SAL_OUTSIDE)
+		return NULL;
+	if (aged && aged != s && sal_session_before(aged, s))
 		return aged;
-	return NULL;
+	first = e->policy->owns_lane ? first_outside(e) : NULL;
+	return first != s ? first : NULL;
 }
 
 static void explain_memory(const struct sal_engine *e, const struct sal_session *s,

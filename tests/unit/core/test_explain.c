@@ -77,6 +77,21 @@ static void test_aged_goes_first(void **state)
 	assert_ptr_equal(explain(small).memory.first, large->s);
 }
 
+/* Under fifo nobody passes one that waits, though there is room. */
+static void test_fifo_lets_in_by_age(void **state)
+{
+	struct drv_job *large, *small;
+
+	(void)state;
+	drv_start(&d, 1000, &sal_policy_fifo, NULL);
+	drv_submit(&d, drv_open(&d, 500, 0), 500, 0);
+	large = drv_open(&d, 900, 0);
+	small = drv_open(&d, 100, 0);
+	assert_int_equal(explain(small).state, SAL_STATE_WAITING);
+	assert_ptr_equal(explain(small).memory.first, large->s);
+	assert_null(explain(large).memory.first);
+}
+
 static void test_others_of_a_stuck_lane(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -249,10 +264,11 @@ static void test_a_failed_copy_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_growth_is_part_of_the_need),   T(test_aged_goes_first),
-		T(test_others_of_a_stuck_lane),	      T(test_refused_and_paused),
-		T(test_ranks_are_the_order_of_turns), T(test_more_than_can_be_named),
-		T(test_the_policys_pick_is_next),     T(test_a_failed_copy_is_told),
+		T(test_growth_is_part_of_the_need), T(test_aged_goes_first),
+		T(test_fifo_lets_in_by_age),	    T(test_others_of_a_stuck_lane),
+		T(test_refused_and_paused),	    T(test_ranks_are_the_order_of_turns),
+		T(test_more_than_can_be_named),	    T(test_the_policys_pick_is_next),
+		T(test_a_failed_copy_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
