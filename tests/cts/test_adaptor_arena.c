@@ -220,7 +220,7 @@ static bool is_shared(const void *at)
 }
 
 #define LARGE (40 * MB)
-#define SHARED_MOST 6 /* of them: 256 MiB, as host.c */
+#define SHARED_MAX 6 /* of them: 256 MiB, as host.c */
 
 /*
  * A job may keep all that it reads. Only so much of the arena is for that, and what is let go of
@@ -228,7 +228,7 @@ static bool is_shared(const void *at)
  */
 static void what_stays_is_limited_and_comes_back(void **state)
 {
-	PJRT_Buffer *all[SHARED_MOST + 2];
+	PJRT_Buffer *all[SHARED_MAX + 2];
 	struct bed *t = *state;
 	unsigned char *data;
 	size_t i, round;
@@ -238,15 +238,15 @@ static void what_stays_is_limited_and_comes_back(void **state)
 	data = pattern(LARGE, 7);
 	host_deadline(120);
 	for (round = 0; round < 2; round++) {
-		for (i = 0; i < SHARED_MOST + 2; i++) {
+		for (i = 0; i < SHARED_MAX + 2; i++) {
 			const void *at;
 
 			all[i] = put_bytes(t, data, LARGE);
 			at = address_of(all[i]);
 			assert_memory_equal(at, data, LARGE);
-			assert_int_equal(is_shared(at), i < SHARED_MOST);
+			assert_int_equal(is_shared(at), i < SHARED_MAX);
 		}
-		for (i = 0; i < SHARED_MOST + 2; i++)
+		for (i = 0; i < SHARED_MAX + 2; i++)
 			buffer_destroy(all[i]);
 	}
 	free(data);

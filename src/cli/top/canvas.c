@@ -19,12 +19,12 @@ void cli_canvas_fini(struct cli_canvas *c)
 	*c = (struct cli_canvas){ 0 };
 }
 
-struct cli_row *cli_canvas_row(struct cli_canvas *c, enum cli_look look)
+struct cli_row *cli_canvas_row(struct cli_canvas *c, enum cli_style style)
 {
 	struct cli_row *row = c->count < c->height ? &c->rows[c->count++] : NULL;
 
 	if (row)
-		row->look = look;
+		row->style = style;
 	return row;
 }
 

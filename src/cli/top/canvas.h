@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * canvas - rows of text of a given width, each with a look. The caller puts them on a terminal or
+ * canvas - rows of text of a given width, each with a style. The caller puts them on a terminal or
  * into a pipe.
  */
 #ifndef SAL_CLI_CANVAS_H
@@ -12,20 +12,20 @@
 
 #define CLI_ROW_BYTES 1024
 
-enum cli_look {
-	CLI_LOOK_PLAIN,
-	CLI_LOOK_TITLE,
-	CLI_LOOK_HEAD,
-	CLI_LOOK_CHOSEN,
-	CLI_LOOK_BUSY, /* it runs */
-	CLI_LOOK_HELD, /* it waits for something */
-	CLI_LOOK_ALERT
+enum cli_style {
+	CLI_STYLE_PLAIN,
+	CLI_STYLE_TITLE,
+	CLI_STYLE_HEAD,
+	CLI_STYLE_CHOSEN,
+	CLI_STYLE_BUSY, /* it runs */
+	CLI_STYLE_HELD, /* it waits for something */
+	CLI_STYLE_ALERT
 };
 
 struct cli_row {
 	char text[CLI_ROW_BYTES];
 	size_t used;
-	enum cli_look look;
+	enum cli_style style;
 };
 
 struct cli_canvas {
@@ -40,7 +40,7 @@ bool cli_canvas_init(struct cli_canvas *c, size_t width, size_t height, bool is_
 void cli_canvas_fini(struct cli_canvas *c);
 
 /* The next row, or NULL if all are begun. */
-struct cli_row *cli_canvas_row(struct cli_canvas *c, enum cli_look look);
+struct cli_row *cli_canvas_row(struct cli_canvas *c, enum cli_style style);
 static inline size_t cli_canvas_left(const struct cli_canvas *c)
 {
 	return c->height - c->count;

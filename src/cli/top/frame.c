@@ -21,7 +21,7 @@
 static void draw_title(const struct cli_top *top, struct cli_canvas *c)
 {
 	const json_t *device = json_object_get(top->reply, "device");
-	struct cli_row *row = cli_canvas_row(c, CLI_LOOK_TITLE);
+	struct cli_row *row = cli_canvas_row(c, CLI_STYLE_TITLE);
 	char up[SAL_UNITS_TEXT];
 
 	cli_row_add(row, "salus top: ");
@@ -81,7 +81,7 @@ static void draw_memory(const struct cli_top *top, struct cli_canvas *c, struct 
 				       texts[2], SAL_UNITS_TEXT));
 	taken = strlen("memory [") + strlen(numbers);
 	if (c->width < busy + taken + MAP_CELLS_LEAST) {
-		row = cli_canvas_row(c, CLI_LOOK_PLAIN);
+		row = cli_canvas_row(c, CLI_STYLE_PLAIN);
 	} else {
 		taken += busy;
 		cli_row_add(row, "  ");
@@ -105,7 +105,7 @@ static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const jso
 {
 	const json_t *running = json_object_get(lane, "running");
 	double index = cli_json_number(lane, "index");
-	struct cli_row *row = cli_canvas_row(c, CLI_LOOK_PLAIN);
+	struct cli_row *row = cli_canvas_row(c, CLI_STYLE_PLAIN);
 	const struct cli_top_job *job = NULL;
 	struct cli_reading grown;
 	char bytes[SAL_UNITS_TEXT], busy[24] = "-";
@@ -137,7 +137,8 @@ static void draw_lanes(const struct cli_top *top, struct cli_canvas *c)
 	for (i = 0; i < count && (i + 1 < most || count <= most); i++)
 		draw_lane(top, c, json_array_get(lanes, i));
 	if (i < count)
-		cli_row_add(cli_canvas_row(c, CLI_LOOK_PLAIN), "... and %zu more lanes", count - i);
+		cli_row_add(cli_canvas_row(c, CLI_STYLE_PLAIN), "... and %zu more lanes",
+			    count - i);
 }
 
 static void draw_help(struct cli_canvas *c)
@@ -157,7 +158,7 @@ static void draw_help(struct cli_canvas *c)
 	size_t i;
 
 	for (i = 0; i < SAL_COUNT(lines); i++)
-		cli_row_add(cli_canvas_row(c, CLI_LOOK_PLAIN), "%s", lines[i]);
+		cli_row_add(cli_canvas_row(c, CLI_STYLE_PLAIN), "%s", lines[i]);
 }
 
 static void draw_policies(const struct cli_top *top, struct cli_canvas *c)
@@ -170,7 +171,7 @@ static void draw_policies(const struct cli_top *top, struct cli_canvas *c)
 		const json_t *policy = json_array_get(list, i);
 		const char *name = cli_json_text(policy, "name");
 		struct cli_row *row =
-			cli_canvas_row(c, i == top->policy ? CLI_LOOK_CHOSEN : CLI_LOOK_PLAIN);
+			cli_canvas_row(c, i == top->policy ? CLI_STYLE_CHOSEN : CLI_STYLE_PLAIN);
 
 		cli_row_add(row, "%c %c ", i == top->policy ? '>' : ' ',
 			    strcmp(name, now) == 0 ? '*' : ' ');
@@ -185,8 +186,8 @@ static void draw_last_rows(const struct cli_top *top, struct cli_canvas *c)
 	const struct cli_top_job *victim = cli_top_find(top, top->victim);
 
 	while (cli_canvas_left(c) > 2)
-		(void)cli_canvas_row(c, CLI_LOOK_PLAIN);
-	row = cli_canvas_row(c, CLI_LOOK_ALERT);
+		(void)cli_canvas_row(c, CLI_STYLE_PLAIN);
+	row = cli_canvas_row(c, CLI_STYLE_ALERT);
 	if (top->mode == CLI_TOP_KILL) {
 		cli_row_add(row, "kill ");
 		add_name(c, row, victim);
@@ -194,7 +195,7 @@ static void draw_last_rows(const struct cli_top *top, struct cli_canvas *c)
 	} else {
 		cli_row_cell(c, row, top->message, c->width, CLI_LEFT);
 	}
-	row = cli_canvas_row(c, CLI_LOOK_HEAD);
+	row = cli_canvas_row(c, CLI_STYLE_HEAD);
 	if (top->mode == CLI_TOP_POLICY)
 		cli_row_add(row, "up, down choose   Enter sets it   Esc goes back");
 	else if (top->mode == CLI_TOP_HELP)
@@ -211,15 +212,15 @@ void cli_top_draw(const struct cli_top *top, struct cli_canvas *canvas, bool int
 	struct cli_row *row;
 
 	if (interactive && (canvas->width < WIDTH_LEAST || canvas->height < HEIGHT_LEAST)) {
-		cli_row_add(cli_canvas_row(canvas, CLI_LOOK_PLAIN), "the window is too small");
+		cli_row_add(cli_canvas_row(canvas, CLI_STYLE_PLAIN), "the window is too small");
 		return;
 	}
 	draw_title(top, canvas);
-	row = cli_canvas_row(canvas, CLI_LOOK_PLAIN);
+	row = cli_canvas_row(canvas, CLI_STYLE_PLAIN);
 	draw_busy(top, canvas, row);
 	draw_memory(top, canvas, row);
 	draw_lanes(top, canvas);
-	(void)cli_canvas_row(canvas, CLI_LOOK_PLAIN);
+	(void)cli_canvas_row(canvas, CLI_STYLE_PLAIN);
 	if (top->mode == CLI_TOP_HELP)
 		draw_help(canvas);
 	else if (top->mode == CLI_TOP_POLICY)

@@ -126,13 +126,13 @@ static void add_numbers(const struct cli_canvas *c, struct cli_row *row,
 	cli_row_add(row, " ");
 }
 
-static enum cli_look look_of(const char *state)
+static enum cli_style style_of(const char *state)
 {
 	if (strcmp(state, "running") == 0)
-		return CLI_LOOK_BUSY;
+		return CLI_STYLE_BUSY;
 	if (strcmp(state, "idle") == 0 || strcmp(state, "ready") == 0)
-		return CLI_LOOK_PLAIN;
-	return strcmp(state, "refused") == 0 ? CLI_LOOK_ALERT : CLI_LOOK_HELD;
+		return CLI_STYLE_PLAIN;
+	return strcmp(state, "refused") == 0 ? CLI_STYLE_ALERT : CLI_STYLE_HELD;
 }
 
 static void draw_job(const struct cli_top *top, struct cli_canvas *c, const struct cli_top_job *job,
@@ -140,7 +140,7 @@ static void draw_job(const struct cli_top *top, struct cli_canvas *c, const stru
 {
 	const char *state = cli_json_text(job->session, "state");
 	bool chosen = interactive && job->id == top->chosen;
-	struct cli_row *row = cli_canvas_row(c, chosen ? CLI_LOOK_CHOSEN : look_of(state));
+	struct cli_row *row = cli_canvas_row(c, chosen ? CLI_STYLE_CHOSEN : style_of(state));
 	char id[24];
 
 	(void)snprintf(id, sizeof(id), "%llu", (unsigned long long)job->id);
@@ -161,7 +161,7 @@ void cli_top_draw_jobs(const struct cli_top *top, struct cli_canvas *canvas, siz
 		       bool interactive)
 {
 	const struct cli_top_job *chosen = cli_top_find(top, top->chosen);
-	struct cli_row *head = cli_canvas_row(canvas, CLI_LOOK_HEAD);
+	struct cli_row *head = cli_canvas_row(canvas, CLI_STYLE_HEAD);
 	size_t rows = cli_canvas_left(canvas) > below ? cli_canvas_left(canvas) - below : 0;
 	size_t at = chosen ? (size_t)(chosen - top->jobs) : 0;
 	size_t first = at >= rows ? at - rows + 1 : 0, i;
@@ -170,7 +170,7 @@ void cli_top_draw_jobs(const struct cli_top *top, struct cli_canvas *canvas, siz
 		    (int)name_cells(canvas), "name", "state", "ln", "got", "due", "waited", "P",
 		    "E", "it/s", "iter");
 	if (top->job_count == 0)
-		cli_row_add(cli_canvas_row(canvas, CLI_LOOK_PLAIN),
+		cli_row_add(cli_canvas_row(canvas, CLI_STYLE_PLAIN),
 			    "no jobs; `salus run -- CMD` starts one");
 	for (i = first; i < top->job_count && i < first + rows; i++)
 		draw_job(top, canvas, &top->jobs[i], interactive);

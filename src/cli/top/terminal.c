@@ -29,9 +29,9 @@ static void choose_colours(void)
 	if (!has_colors() || getenv("NO_COLOR") || start_color() == ERR)
 		return;
 	(void)use_default_colors();
-	(void)init_pair(CLI_LOOK_BUSY, COLOR_GREEN, -1);
-	(void)init_pair(CLI_LOOK_HELD, COLOR_YELLOW, -1);
-	(void)init_pair(CLI_LOOK_ALERT, COLOR_RED, -1);
+	(void)init_pair(CLI_STYLE_BUSY, COLOR_GREEN, -1);
+	(void)init_pair(CLI_STYLE_HELD, COLOR_YELLOW, -1);
+	(void)init_pair(CLI_STYLE_ALERT, COLOR_RED, -1);
 }
 
 struct cli_terminal *cli_terminal_open(void)
@@ -84,19 +84,19 @@ void cli_terminal_size(const struct cli_terminal *t, size_t *out_width, size_t *
 	*out_height = (size_t)getmaxy(stdscr);
 }
 
-static attr_t attributes_of(enum cli_look look)
+static attr_t attributes_of(enum cli_style style)
 {
-	switch (look) {
-	case CLI_LOOK_TITLE:
+	switch (style) {
+	case CLI_STYLE_TITLE:
 		return A_BOLD;
-	case CLI_LOOK_HEAD:
+	case CLI_STYLE_HEAD:
 		return A_REVERSE;
-	case CLI_LOOK_CHOSEN:
+	case CLI_STYLE_CHOSEN:
 		return A_REVERSE | A_BOLD;
-	case CLI_LOOK_BUSY:
-	case CLI_LOOK_HELD:
-	case CLI_LOOK_ALERT:
-		return COLOR_PAIR(look);
+	case CLI_STYLE_BUSY:
+	case CLI_STYLE_HELD:
+	case CLI_STYLE_ALERT:
+		return COLOR_PAIR(style);
 	default:
 		return A_NORMAL;
 	}
@@ -110,12 +110,12 @@ void cli_terminal_show(struct cli_terminal *t, const struct cli_canvas *canvas)
 	(void)erase();
 	for (i = 0; i < canvas->count; i++) {
 		const struct cli_row *row = &canvas->rows[i];
-		attr_t attributes = attributes_of(row->look);
+		attr_t attributes = attributes_of(row->style);
 
 		(void)move((int)i, 0);
 		(void)attrset(attributes);
 		(void)addnstr(row->text, (int)cli_screen_fit(row->text, canvas->width));
-		if (row->look == CLI_LOOK_HEAD || row->look == CLI_LOOK_CHOSEN)
+		if (row->style == CLI_STYLE_HEAD || row->style == CLI_STYLE_CHOSEN)
 			(void)mvchgat((int)i, 0, -1, attributes, 0, NULL);
 	}
 	(void)attrset(A_NORMAL);
