@@ -87,10 +87,8 @@ static bool download_begin(struct svc_errand *errand) SVC_LOCKED
 	if (b->device || b->saved)
 		return true;
 	download_answer(d, b->code ? b->code : SAL_INTERNAL, b->text ? b->text : "");
-	/*
-	 * NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the answer dropped its own reference, not
-	 * this one
-	 */
+	/* The answer dropped its own reference, not this one. */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 	download_settle(errand);
 	return false;
 }
@@ -231,10 +229,8 @@ static bool await_begin(struct svc_errand *errand) SVC_LOCKED
 	if (svc_buffer_is_resident(b))
 		return true;
 	await_answer(a, b->saved ? 0 : b->code, b->text);
-	/*
-	 * NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the answer dropped its own reference, not
-	 * this one
-	 */
+	/* The answer dropped its own reference, not this one. */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
 	await_settle(errand);
 	return false;
 }
