@@ -47,7 +47,7 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	(void)why;
 	s->state = SVC_CLOSING;
 	TAILQ_REMOVE(&s->server->sessions, s, link);
-	sal_engine_pause(s->server->engine, bed_now_ns, s->core); /* it ends later */
+	sal_engine_pause(s->server->engine, bed_now_ns, s->core); /* the session ends later */
 }
 
 struct svc_session *svc_session_ref(struct svc_session *s)

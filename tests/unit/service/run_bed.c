@@ -31,13 +31,15 @@
 #define PATIENCE_NS UINT64_C(20000000000)
 #define U8 6
 
-/* The linker gives these names. */
+/* The linker requires these names. */
 /* NOLINTBEGIN(bugprone-reserved-identifier) */
 _Noreturn void __real__exit(int status);
 _Noreturn void __wrap__exit(int status);
 /* NOLINTEND(bugprone-reserved-identifier) */
 
-/* See svc_server_close: the test would pass. */
+/*
+ * svc_server_close calls _exit if a thread does not end. The test would pass then: abort instead.
+ */
 _Noreturn void __wrap__exit(int status)
 {
 	(void)fprintf(stderr, "salusd leaves by _exit(%d): some thread does not end\n", status);
@@ -75,7 +77,7 @@ uint64_t bed_deadline_ns(void)
 
 static unsigned open_beds;
 
-/* A test that fails leaves its daemon behind, and threads that use it. */
+/* A test that failed leaves its daemon and its threads behind. */
 static void expect_no_other_bed(void)
 {
 	if (open_beds++ == 0)
@@ -289,7 +291,7 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 	assert_true(facts && image);
 	memcpy(sal_image_room(image), facts, fact_size);
 	memcpy(sal_image_room(image) + fact_size, code.at, code.size);
-	for (i = 0; text[i]; i++) /* any number that differs if the texts do */
+	for (i = 0; text[i]; i++) /* any number that differs if the texts differ */
 		image->key[i % SAL_PROGRAM_KEY_BYTES] =
 			(uint8_t)(image->key[i % SAL_PROGRAM_KEY_BYTES] * 31 + text[i] + i);
 	free(facts);

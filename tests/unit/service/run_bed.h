@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * run_bed - all of salusd but its main loop, in the test's process, on the fake device with the
- * faults that a test names.
+ * run_bed - salusd without its main loop, in the test's process, on the fake device. The test
+ * chooses the faults of the device.
  *
- * A client is a session without a socket: the test writes records into its ring, as the plugin
- * does, and reads what comes back. Programs are compiled by the fake device itself, without a
- * helper.
+ * A client is a session without a socket: the test writes records into the client's ring, as the
+ * plugin does, and reads the answers. The fake device itself compiles programs, without a helper.
  *
- * The worker and the carriers run. The test waits for what they do with BED_WAIT, which has a
- * deadline.
+ * The worker and the carriers run. BED_WAIT waits for their effects with a deadline.
  */
 #ifndef SAL_TESTS_RUN_BED_H
 #define SAL_TESTS_RUN_BED_H
@@ -37,7 +35,7 @@ struct run_bed {
 	char folder[40], path[64];
 };
 
-/* An answer that was read from the ring. */
+/* An answer read from the ring. */
 struct run_answer {
 	uint64_t request;
 	int code;
@@ -55,34 +53,34 @@ struct run_client {
 	size_t ring_bytes;
 	unsigned char *arena; /* owned mapping */
 	uint64_t arena_bytes, arena_used;
-	uint64_t released_bytes; /* of the arena, given back by salusd */
+	uint64_t released_bytes; /* arena bytes that salusd gave back */
 	struct sal_ring submit, complete;
 	struct sal_header *record; /* owned */
-	uint64_t requests; /* made so far */
+	uint64_t requests; /* number of requests so far */
 	uint32_t answer_count;
-	struct run_answer answers[RUN_ANSWERS]; /* not yet asked for */
-	struct run_answer answer; /* the last one asked for */
+	struct run_answer answers[RUN_ANSWERS]; /* answers not yet asked for */
+	struct run_answer answer; /* the answer last asked for */
 };
 
 void bed_open(struct run_bed *bed, const struct run_config *cfg);
-/* All sessions must have ended; everything must have been given back. */
+/* Requires that all sessions have ended and all memory was given back. */
 void bed_close(struct run_bed *bed);
-/* Calls that a fault keeps for ever return, with CANCELLED; so do all others that it would keep. */
+/* Calls blocked by an endless fault return CANCELLED; later calls do not block. */
 void bed_let_go(struct run_bed *bed);
-/* Calls that a fault keeps now. */
+/* The number of calls that a fault blocks now. */
 uint32_t bed_held_up(struct run_bed *bed);
-/* How often that was called. */
+/* The number of calls of this kind so far. */
 uint64_t bed_calls(struct run_bed *bed, enum fake_call call);
-/* Bytes that the device has given out. */
+/* Bytes allocated on the device. */
 uint64_t bed_device_bytes(struct run_bed *bed);
-/* The engine's invariants hold. */
+/* Asserts the engine's invariants. */
 void bed_check(struct run_bed *bed);
-/* Does that abort, in a process of its own? */
+/* Runs act in a child process. Returns whether the child aborts. */
 bool bed_aborts(void (*act)(void *arg), void *arg);
 void bed_nap(void);
 uint64_t bed_deadline_ns(void);
 
-/* Until that is so, under the lock; the test fails if it takes too long. */
+/* Waits until the expression is true, read under the lock. The test fails after a deadline. */
 #define BED_WAIT(bed, expression)                                               \
 	do {                                                                    \
 		uint64_t until_ns_ = bed_deadline_ns();                         \
@@ -100,7 +98,7 @@ uint64_t bed_deadline_ns(void);
 		}                                                               \
 	} while (0)
 
-/* What is so at this moment, under the lock. */
+/* Asserts that the expression is true now, read under the lock. */
 #define BED_ASSERT(bed, expression)                                    \
 	do {                                                           \
 		bool is_so_;                                           \
@@ -113,37 +111,37 @@ uint64_t bed_deadline_ns(void);
 	} while (0)
 
 void client_open(struct run_client *c, struct run_bed *bed, const char *name);
-/* As after a disconnect: everything of it ends, sooner or later. */
+/* Ends the session, as after a disconnect. The session's calls may still be under way. */
 void client_kill(struct run_client *c);
-/* Kill it, and wait until salusd has forgotten it. */
+/* Kills the session and waits until salusd has removed it. */
 void client_close(struct run_client *c);
-/* The session has ended, but for our reference. */
+/* Whether the session has ended. Only the test's reference is left. */
 bool client_has_ended(const struct run_client *c);
 
-/* A program of that text, as the session's `id`. */
+/* Gives the session a program with this text, under `id`. */
 void client_program(struct run_client *c, uint64_t id, const char *text);
 
 void client_send(struct run_client *c, const void *record, uint32_t size);
-/* Without showing it yet. */
+/* Writes a record without showing it to salusd. */
 void client_write(struct run_client *c, const void *record, uint32_t size);
 void client_show(struct run_client *c);
 void client_ring(struct run_client *c);
 
-/* Bytes of that value: in the record if they fit, else in the arena. */
+/* Uploads bytes of this value: in the record if they fit, else in the arena. */
 void client_upload(struct run_client *c, uint64_t id, uint64_t bytes, unsigned char value);
 uint64_t client_execute(struct run_client *c, uint64_t program, uint64_t first_output,
 			uint32_t outputs, const uint64_t *args, uint32_t arg_count);
-/* The bytes come in the answer if they fit, else at the end of the arena. */
+/* The answer contains the bytes if they fit; else they are at the end of the arena. */
 uint64_t client_download(struct run_client *c, uint64_t id, uint64_t bytes);
 uint64_t client_await(struct run_client *c, uint64_t id);
 void client_delete(struct run_client *c, uint64_t id);
 void client_copy(struct run_client *c, uint64_t from, uint64_t to);
 
-/* The code of the answer to that request, which is then in c->answer. */
+/* Waits for the answer to this request and returns its code. c->answer is the answer. */
 int client_answer(struct run_client *c, uint64_t request);
-/* Has it been answered? */
+/* Whether the request has been answered. */
 bool client_is_answered(struct run_client *c, uint64_t request);
-/* Download a buffer: every byte must be that. */
+/* Downloads a buffer. Every byte must have this value. */
 void client_expect(struct run_client *c, uint64_t id, uint64_t bytes, unsigned char value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is shown is what the engine holds, and what is set is what it does. */
+/* Admin questions: answers show the engine's state, and settings change the engine's decisions. */
 #include "unit/service/admin_bed.h"
 
 #include "core/engine.h"
@@ -36,7 +36,7 @@ static void test_names(void **state)
 	a = bed_ask(b, "{'op': 'pause', 'job': 'vgg'}");
 	assert_string_equal(bed_text(a, "code"), "NOT_FOUND");
 	assert_says(a, "error", "trace (id 3)");
-	assert_says(a, "error", "gr?? (id 7)"); /* JSON has no room for bytes that are no text */
+	assert_says(a, "error", "gr?? (id 7)"); /* JSON cannot hold bytes that are not UTF-8 */
 	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why', 'job': 'gr'}"), "name"), "gr??");
 	assert_string_equal(bed_text(bed_ask(b, "{'op': 'why', 'job': ''}"), "code"),
 			    "INVALID_ARGUMENT");
@@ -78,7 +78,7 @@ static void test_states(void **state)
 
 		TAILQ_INIT(&core.queue);
 		assert_string_equal(svc_state_name(&s), cases[i].name);
-		s.state = SVC_CLOSING; /* whatever else it is */
+		s.state = SVC_CLOSING; /* closing hides all other states */
 		assert_string_equal(svc_state_name(&s), "closing");
 	}
 	TAILQ_INIT(&ready.queue);
@@ -266,14 +266,14 @@ static void test_set(void **state)
 		assert_string_equal(bed_text(answer, "code"), "INVALID_ARGUMENT");
 		assert_true(*bed_text(answer, "error") != '\0');
 	}
-	assert_int_equal(job->priority, 7); /* all or nothing */
+	assert_int_equal(job->priority, 7); /* all settings change, or none */
 	assert_int_equal(job->weight_milli, 250);
 	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 0}");
 	assert_int_equal(job->limit_bytes, 0);
 	bed_close(b);
 }
 
-/* The client sees the limit change, and what it holds besides. */
+/* The client sees its new limit, its memory in use and its peak. */
 static void test_set_shows(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -283,14 +283,14 @@ static void test_set_shows(void **state)
 	(void)state;
 	s->live_bytes = 100;
 	s->peak_bytes = 300;
-	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 4096}"); /* one that does not look */
+	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 4096}"); /* has no holding */
 	s->holding = &seen;
 	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'weight': 2}");
 	assert_int_equal(seen.limit_bytes, 4096);
 	assert_int_equal(seen.persist_bytes, 100);
 	assert_int_equal(seen.peak_bytes, 300);
 	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 17179869184}");
-	assert_int_equal(seen.limit_bytes, 8 * GIB); /* there is no more */
+	assert_int_equal(seen.limit_bytes, 8 * GIB); /* the device has no more */
 	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 8192}");
 	assert_int_equal(seen.limit_bytes, 8192);
 	(void)bed_ask(b, "{'op': 'set', 'job': 's', 'memory': 0}");
@@ -314,7 +314,7 @@ static void test_pause_resume_kill(void **state)
 	assert_string_equal(bed_text(bed_ask(b, "{'op': 'resume', 'job': 's'}"), "state"),
 			    "running");
 	assert_non_null(s->core->running);
-	assert_true(bed_wakes > 0); /* somebody has to start it */
+	assert_true(bed_wakes > 0); /* the worker has to start it */
 	assert_int_equal(bed_number(bed_ask(b, "{'op': 'kill', 'job': 't'}"), "id"), t->id);
 	assert_int_equal(json_array_size(json_object_get(bed_ask(b, "{'op': 'ps'}"), "sessions")),
 			 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `limits`: every limit with its use, and who has most. */
+/* `limits`: every limit, its current use, and the largest user. */
 #include "unit/service/admin_bed.h"
 
 #include "base/err.h"
@@ -8,7 +8,7 @@
 #include "service/ledger.h"
 #include "service/server.h"
 
-/* The row of that name in the answer to a fresh question. */
+/* Asks again and returns the row of this name. */
 static const json_t *row(struct bed *b, const char *name)
 {
 	const json_t *limits = json_object_get(bed_ask(b, "{'op': 'limits'}"), "limits");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rings are read, and when: bells, rests, limits, and clients that are ahead. */
+/* Which rings the worker reads, and when: bells, rests, limits, and clients that are far ahead. */
 #include "unit/service/run_bed.h"
 
 #include <unistd.h>
@@ -13,7 +13,7 @@
 static struct run_bed bed;
 static struct run_client a, b;
 
-/* As often as it takes. */
+/* Rings once more. Called again until the session rests. */
 static bool rests_after_a_ring(struct run_client *c)
 {
 	client_ring(c);
@@ -31,11 +31,11 @@ static void who_rings_for_nothing_rests(void **state)
 	BED_ASSERT(&bed, !a.session->attention.is_attended && a.session->attention.rings > 16 &&
 				 TAILQ_FIRST(&bed.server.worker.resting) == a.session);
 	assert_int_equal(client_answer(&b, client_execute(&b, 1, 10, 1, NULL, 0)), 0);
-	/* It rests for a while, not for ever; and what it sends is read. */
+	/* The rest ends after a while, and the session's records are read. */
 	client_upload(&a, 1, 64, 3);
 	client_expect(&a, 1, 64, 3);
 	BED_WAIT(&bed, !a.session->attention.is_resting && a.session->attention.rings <= 1);
-	/* Its bell is heard again, too. */
+	/* The session's bell works again, too. */
 	BED_WAIT(&bed, (client_delete(&b, 999), !a.session->attention.is_attended));
 	client_expect(&a, 1, 64, 3);
 	client_close(&a);
@@ -43,7 +43,7 @@ static void who_rings_for_nothing_rests(void **state)
 	bed_close(&bed);
 }
 
-/* A few rings without a record are nothing: a client may ring too often. */
+/* A client may ring too often: a few rings without a record have no effect. */
 static void a_few_rings_do_no_harm(void **state)
 {
 	int i;
@@ -75,7 +75,7 @@ static void who_sends_too_fast_rests(void **state)
 	BED_WAIT(&bed, a.session->attention.is_resting);
 	BED_ASSERT(&bed, a.session->attention.rest_until_ns > svc_now_ns() &&
 				 !sal_ring_is_empty(&a.session->submit));
-	client_upload(&b, 1, 64, 3); /* others do not */
+	client_upload(&b, 1, 64, 3); /* others do not rest */
 	client_expect(&b, 1, 64, 3);
 	BED_ASSERT(&bed, !b.session->attention.is_resting);
 	BED_WAIT(&bed, sal_ring_is_empty(&a.session->submit));
@@ -85,8 +85,7 @@ static void who_sends_too_fast_rests(void **state)
 }
 
 /*
- * Nothing comes: the worker does not look at the ring any more, and the client rings when it has
- * something.
+ * If no record comes, the worker stops polling the ring, and the client rings for its next record.
  */
 static void a_quiet_ring_is_left_alone(void **state)
 {
@@ -97,7 +96,9 @@ static void a_quiet_ring_is_left_alone(void **state)
 	client_upload(&a, 1, 64, 3);
 	client_expect(&a, 1, 64, 3);
 	BED_ASSERT(&bed, a.session->attention.heard_ns > 0);
-	/* Records of the other wake the worker, so that it can forget the first. */
+	/*
+	 * The other client's records wake the worker, so that it can stop polling the first ring.
+	 */
 	BED_WAIT(&bed, (client_delete(&b, 999), !a.session->attention.is_attended));
 	BED_WAIT(&bed, bed.server.worker.attended_count <= 1);
 	client_expect(&a, 1, 64, 3);
@@ -106,7 +107,7 @@ static void a_quiet_ring_is_left_alone(void **state)
 	bed_close(&bed);
 }
 
-/* Iterations that wait are so many that the ring is not read: it is read again as they start. */
+/* At the limit of waiting iterations the ring is not read. Reading resumes as iterations start. */
 static void who_is_ahead_is_read_again(void **state)
 {
 	struct run_config cfg = { 0 };
@@ -128,7 +129,7 @@ static void who_is_ahead_is_read_again(void **state)
 	bed_close(&bed);
 }
 
-/* The same for those that wait for an output: nothing starts after them. */
+/* The same for records that wait for an output. No iteration starts after them. */
 static void who_waits_for_outputs_is_read_again(void **state)
 {
 	struct run_config cfg = { .plugin = "fake:slow:execute@1:100" };
@@ -161,7 +162,7 @@ static void who_waits_for_outputs_is_read_again(void **state)
 	bed_close(&bed);
 }
 
-/* Too many bytes wait: read again when they are given back. */
+/* At the limit of queued bytes the ring is not read. Reading resumes when bytes are given back. */
 static void who_has_too_many_bytes_queued_is_read_again(void **state)
 {
 	struct run_config cfg = { 0 };
@@ -181,7 +182,7 @@ static void who_has_too_many_bytes_queued_is_read_again(void **state)
 	bed_close(&bed);
 }
 
-/* Its bell is gone: nobody hears from it, and it ends like any other. */
+/* The client closed its bell: salusd stops polling the bell, and the session ends normally. */
 static void a_bell_that_hangs_up_is_not_listened_to(void **state)
 {
 	(void)state;
@@ -199,7 +200,7 @@ static void a_bell_that_hangs_up_is_not_listened_to(void **state)
 	bed_close(&bed);
 }
 
-/* A session that is killed is in no list of the worker's. */
+/* A killed session is in none of the worker's lists. */
 static void the_dead_are_not_attended(void **state)
 {
 	(void)state;

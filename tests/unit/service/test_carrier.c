@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errands: their order, who does them, and that a vendor call that does not return holds up its own
- * session alone.
+ * Errands: their order, and which thread runs them. A vendor call that does not return blocks only
+ * its own session.
  */
 #include "unit/service/run_bed.h"
 
@@ -19,7 +19,7 @@ static struct run_client a, b;
 
 /* Errands of our own */
 
-/* What errands did, in order. */
+/* The order in which errands ran. */
 struct diary {
 	char text[256];
 	size_t used;
@@ -103,7 +103,7 @@ static void errands_are_done_in_order(void **state)
 	e[4].is_settled_at_once = true;
 	for (i = 0; i < 6; i++)
 		post(&a, &e[i]);
-	BED_WAIT(&bed, d.used == 2); /* it has begun, and nothing else goes before it ends */
+	BED_WAIT(&bed, d.used == 2); /* the errand has begun; no other errand runs before its end */
 	BED_ASSERT(&bed, a.session->is_carried && !a.session->is_posted);
 	atomic_store(&d.gate, true);
 	BED_WAIT(&bed, !a.session->is_carried && STAILQ_EMPTY(&a.session->errands));
@@ -112,7 +112,7 @@ static void errands_are_done_in_order(void **state)
 	bed_close(&bed);
 }
 
-/* Long errands are not the worker's. */
+/* The worker does not run long errands. */
 static void long_errands_go_to_a_carrier(void **state)
 {
 	struct diary d = { .used = 0 };
@@ -133,7 +133,7 @@ static void long_errands_go_to_a_carrier(void **state)
 	bed_close(&bed);
 }
 
-/* A session with many brief errands does not keep the others waiting, and all of them are done. */
+/* A session with many brief errands does not block other sessions, and all its errands are run. */
 static void many_errands_are_done_in_turns(void **state)
 {
 	struct diary d = { .used = 0 };
@@ -154,7 +154,7 @@ static void many_errands_are_done_in_turns(void **state)
 	svc_unlock(&bed.server);
 	svc_worker_wake(&bed.server);
 	BED_WAIT(&bed, d.used == (size_t)4 * 41);
-	/* The other's turn came after sixteen. */
+	/* The other session had its turn after sixteen errands. */
 	assert_ptr_equal(strchr(d.text, 'y'), d.text + (size_t)4 * 16);
 	client_close(&a);
 	client_close(&b);
@@ -225,7 +225,7 @@ static void work(struct run_client *c, uint64_t first, uint64_t count)
 		assert_int_equal(client_answer(c, client_execute(c, 1, first + i, 1, NULL, 0)), 0);
 }
 
-/* In lanes of their own: what one waits for is nothing to the other. */
+/* The sessions have lanes of their own: a blocked call of one does not delay the other. */
 static void expect_no_wait(const char *plugin, void (*run_into)(struct run_client *c))
 {
 	bed_open(&bed, &(struct run_config){ .plugin = plugin, .lanes = 2 });
@@ -249,17 +249,18 @@ static void an_endless_call_holds_up_nobody_else(void **state)
 {
 	(void)state;
 	expect_no_wait("fake:endless:upload@1", run_into_upload);
-	expect_no_wait("fake:endless:execute@30", run_into_execute); /* the first after BEFORE */
-	expect_no_wait("fake:endless:load@2", run_into_execute); /* the other has its program */
+	expect_no_wait("fake:endless:execute@30",
+		       run_into_execute); /* the first call after BEFORE */
+	expect_no_wait("fake:endless:load@2", run_into_execute); /* b's program is loaded */
 	expect_no_wait("fake:endless:free_buffer@1", run_into_free);
 	expect_no_wait("fake:endless:copy@1", run_into_copy);
 	expect_no_wait("fake:endless:when_ready@1", run_into_await);
 	expect_no_wait("fake:endless:unload@1", run_into_unload);
 	expect_no_wait("fake:slow:open_stream@2:2000",
-		       run_into_execute); /* its lane is not open yet */
+		       run_into_execute); /* the session's lane is not open yet */
 }
 
-/* As above, but the other must not download either. */
+/* As above, but the other session must not download either. */
 static void an_endless_download_holds_up_nobody_else(void **state)
 {
 	(void)state;
@@ -295,8 +296,8 @@ static struct pool look_at_pool(void)
 #define CROWD 12
 
 /*
- * A thread for each call that stays, and one that waits for the next; when they are done, only a
- * few of them stay.
+ * Each blocked call has a thread, and one more thread waits for the next call. Afterwards only a
+ * few threads remain.
  */
 static void idle_carriers_end(void **state)
 {
@@ -317,7 +318,7 @@ static void idle_carriers_end(void **state)
 	for (i = 0; i < CROWD; i++)
 		BED_WAIT(&bed, d[i].used == 2);
 	BED_WAIT(&bed, look_at_pool().idle >= 1);
-	assert_true(look_at_pool().threads >= CROWD + 2); /* the worker is one of them */
+	assert_true(look_at_pool().threads >= CROWD + 2); /* including the worker */
 	for (i = 0; i < CROWD; i++)
 		atomic_store(&d[i].gate, true);
 	BED_WAIT(&bed, look_at_pool().threads <= 6 && look_at_pool().idle <= 4);

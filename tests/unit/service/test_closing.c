@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a session: at once if nothing of it is under way, else when the last call returns. */
+/*
+ * The end of a session: at once if the session has no call under way, else when the last call
+ * returns.
+ */
 #include "unit/service/run_bed.h"
 
 #include <dirent.h>
@@ -43,7 +46,7 @@ static void an_idle_session_ends_at_once(void **state)
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, NULL, 0)), 0);
 	BED_ASSERT(&bed, is_listed(&a) && a.session->core->held_bytes > 0);
 	client_kill(&a);
-	client_kill(&a); /* a second time does nothing */
+	client_kill(&a); /* a second kill does nothing */
 	BED_WAIT(&bed, client_has_ended(&a));
 	BED_ASSERT(&bed, !is_listed(&a) && a.session->live_bytes == 0);
 	assert_int_equal(bed_calls(&bed, FAKE_CALL_FREE_BUFFER), 3);
@@ -53,8 +56,8 @@ static void an_idle_session_ends_at_once(void **state)
 }
 
 /*
- * Killed while the vendor keeps its iteration: it is closing and can be seen, everything else of it
- * is given back, and it ends when the vendor lets go.
+ * The session is killed while the vendor runs its iteration. The session stays visible as closing,
+ * and all its other memory is given back. The session ends when the vendor's call returns.
  */
 static void an_endless_iteration_keeps_its_session_closing(void **state)
 {
@@ -67,13 +70,13 @@ static void an_endless_iteration_keeps_its_session_closing(void **state)
 	client_upload(&a, 1, 1000000, 1);
 	client_upload(&a, 2, 64, 1);
 	(void)client_execute(&a, 1, 10, 1, NULL, 0);
-	for (i = 0; i < 5; i++) /* they never run */
+	for (i = 0; i < 5; i++) /* these never run */
 		(void)client_execute(&a, 1, 20 + i, 1, NULL, 0);
 	BED_WAIT(&bed, bed_held_up(&bed) == 1 && bed.server.queued == 5);
 	client_kill(&a);
 	BED_ASSERT(&bed, a.session->state == SVC_CLOSING && is_listed(&a));
 	BED_ASSERT(&bed, svc_session_running(a.session) != NULL && a.session->core->paused);
-	/* Its ring is not read any more, and nothing is granted. */
+	/* The session's ring is not read any more, and the session is granted nothing. */
 	client_upload(&a, 3, 64, 1);
 	BED_ASSERT(&bed, !a.session->attention.is_attended && a.session->buffers.count == 8);
 	assert_int_equal(bed_calls(&bed, FAKE_CALL_EXECUTE), 1);
@@ -111,13 +114,13 @@ static void a_session_leaves_no_descriptors(void **state)
 		client_open(&a, &bed, "a");
 		client_close(&a);
 	}
-	BED_WAIT(&bed, count_fds() == before); /* a carrier destroys sessions, soon */
+	BED_WAIT(&bed, count_fds() == before); /* a carrier soon destroys the sessions */
 	bed_close(&bed);
 }
 
 /*
- * Granted, but its session is killed before it starts: it never does, and what was promised is
- * taken back.
+ * The session is killed after a grant and before the start: the iteration never starts, and its
+ * promised outputs are revoked.
  */
 static void a_granted_iteration_of_the_dead_does_not_start(void **state)
 {
@@ -138,8 +141,8 @@ static void a_granted_iteration_of_the_dead_does_not_start(void **state)
 }
 
 /*
- * The iteration runs in the device and no call is kept: its memory is given back while it still
- * runs.
+ * The iteration runs on the device and no call is blocked. The session's other memory is given back
+ * before the iteration ends.
  */
 static void other_memory_is_given_back_while_it_runs(void **state)
 {
@@ -154,13 +157,13 @@ static void other_memory_is_given_back_while_it_runs(void **state)
 	client_kill(&a);
 	BED_WAIT(&bed, a.session->live_bytes == 64);
 	BED_ASSERT(&bed, a.session->state == SVC_CLOSING && bed.server.running == 1);
-	BED_ASSERT(&bed, a.session->core->held_bytes < 1000000); /* the engine knows of it */
+	BED_ASSERT(&bed, a.session->core->held_bytes < 1000000); /* the engine knows that */
 	BED_WAIT(&bed, client_has_ended(&a));
 	client_close(&a);
 	bed_close(&bed);
 }
 
-/* Whatever a session has under way when it is killed, it ends and leaves nothing. */
+/* Whatever a killed session has under way, the session ends and leaves nothing. */
 static void kill_amid_work(const char *plugin, uint32_t records)
 {
 	static const uint64_t args[] = { 1, 2 };
@@ -197,7 +200,7 @@ static void a_session_can_end_at_any_moment(void **state)
 		kill_amid_work(plugins[i % 5], 1 + i);
 }
 
-/* More than one errand frees at once. */
+/* More buffers than one errand frees. */
 static void thousands_of_buffers_are_freed(void **state)
 {
 	uint64_t i;
@@ -213,7 +216,7 @@ static void thousands_of_buffers_are_freed(void **state)
 	bed_close(&bed);
 }
 
-/* What one leaves is there for who waits. */
+/* A waiting session gets the memory of an ended one. */
 static void another_gets_the_memory(void **state)
 {
 	uint64_t wait;
@@ -226,7 +229,7 @@ static void another_gets_the_memory(void **state)
 	client_upload(&a, 1, 6 << 20, 1);
 	BED_WAIT(&bed, a.session->live_bytes == 6 << 20);
 	(void)client_execute(&a, 1, 10, 1, NULL, 0);
-	BED_WAIT(&bed, bed.server.running == 1); /* it cannot be paged out now */
+	BED_WAIT(&bed, bed.server.running == 1); /* the session cannot be paged out now */
 	client_upload(&b, 1, 6 << 20, 2);
 	wait = client_await(&b, 1);
 	BED_WAIT(&bed, b.session->parked);
@@ -261,7 +264,7 @@ static struct sal_msg_execute *large_execute(void)
 	return m;
 }
 
-/* As soon as it gets the lock: the session is killed, and its carrier has done all errands. */
+/* As soon as this thread gets the lock, it kills the session. A carrier has run all errands. */
 static void *killer(void *arg)
 {
 	struct svc_session *s = a.session;
@@ -272,7 +275,7 @@ static void *killer(void *arg)
 	svc_session_kill(s, "");
 	assert_true(s->is_posted);
 	s->is_posted = false;
-	svc_session_try_end(s); /* aborts if it takes the session for idle */
+	svc_session_try_end(s); /* aborts if it treats the session as idle */
 	s->is_posted = true;
 	assert_int_equal(s->state, SVC_CLOSING);
 	svc_unlock(&bed.server);
@@ -280,8 +283,8 @@ static void *killer(void *arg)
 }
 
 /*
- * A large record lets others have the lock. The session does not end before the record lets go of
- * its buffers.
+ * While salusd takes a large record, other threads get the lock. The session does not end before
+ * the record drops its references to buffers.
  */
 static void a_session_is_killed_while_its_record_is_taken(void **state)
 {
@@ -297,7 +300,7 @@ static void a_session_is_killed_while_its_record_is_taken(void **state)
 	BED_WAIT(&bed, a.session->live_bytes == 64 && !a.session->is_carried);
 	svc_lock(&bed.server);
 	assert_int_equal(pthread_create(&thread, NULL, killer, &tid), 0);
-	while (!thread_is_asleep(atomic_load(&tid))) /* it waits for the lock */
+	while (!thread_is_asleep(atomic_load(&tid))) /* until the thread waits for the lock */
 		bed_nap();
 	assert_int_equal(svc_intake(a.session, &m->header), SVC_TAKEN);
 	assert_int_not_equal(a.session->state, SVC_OPEN);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One iteration from its record to its end: states, waiters, donations, failures and what they
- * leave behind.
- */
+/* One iteration from its record to its end: states, waiters, donations, and what failures leave. */
 #include "unit/service/run_bed.h"
 
 #include <stdio.h>
@@ -89,8 +86,8 @@ static void a_sum_is_right(void **state)
 }
 
 /*
- * Each iteration uses the last one's output; some are chained inside `done`, some are computed
- * inside the call.
+ * Each iteration uses the output of the one before. Some are chained inside `done`, some are
+ * computed inside the call.
  */
 static void run_chain(const char *plugin)
 {
@@ -128,7 +125,7 @@ static void a_chain_is_computed_in_order(void **state)
 	run_chain("fake:chained,inline");
 }
 
-/* The answer to the iteration comes before what was waiting for its outputs. */
+/* The iteration's answer comes before the answers to the waiters for its outputs. */
 static void outputs_are_waited_for(void **state)
 {
 	uint64_t run, get, large, wait, copied;
@@ -139,7 +136,7 @@ static void outputs_are_waited_for(void **state)
 		       "fake 1\noutput u8 100000 = fill 9\noutput u8 64 = fill 7\n"
 		       "time 30000000\n");
 	run = client_execute(&a, 1, 10, 2, NULL, 0);
-	large = client_download(&a, 10, 100000); /* two kinds of waiting: see SMALL_BYTES_MAX */
+	large = client_download(&a, 10, 100000); /* waits in another way: see SMALL_BYTES_MAX */
 	get = client_download(&a, 11, 64);
 	wait = client_await(&a, 11);
 	client_copy(&a, 10, 20);
@@ -156,7 +153,8 @@ static void outputs_are_waited_for(void **state)
 }
 
 /*
- * Of a failed iteration, all who wait get the reason; what is computed from it fails with the same.
+ * All waiters for a failed iteration get its reason. Iterations that use its outputs fail with the
+ * same reason.
  */
 static void expect_poison(const char *plugin, const char *program, int code)
 {
@@ -194,7 +192,7 @@ static void failures_reach_all_who_wait(void **state)
 	expect_poison("fake:chained", FILL "fail 13 it burns\n", SAL_INTERNAL);
 }
 
-/* A program that could not be loaded is loaded the next time. */
+/* After a failed load, the next iteration loads the program again. */
 static void a_load_that_failed_is_tried_again(void **state)
 {
 	(void)state;
@@ -215,7 +213,7 @@ static void a_failed_upload_poisons_what_uses_it(void **state)
 	(void)state;
 	open_one("fake:upload@1=8");
 	client_program(&a, 1, ADD);
-	client_upload(&a, 1, 8000, 3); /* in the arena: its place comes back, too */
+	client_upload(&a, 1, 8000, 3); /* in the arena, which gets its range back */
 	client_upload(&a, 2, 64, 4);
 	run = client_execute(&a, 1, 10, 1, args, 2);
 	assert_int_equal(client_answer(&a, run), SAL_RESOURCE_EXHAUSTED);
@@ -228,7 +226,7 @@ static void a_failed_upload_poisons_what_uses_it(void **state)
 
 /* Donation */
 
-/* What is donated leaves the client's hands at once, and its bytes are counted once. */
+/* A donated argument is deleted for the client at once, and its bytes are counted once. */
 static void donated_arguments_are_taken_over(void **state)
 {
 	static const uint64_t args[] = { 1 };
@@ -247,7 +245,7 @@ static void donated_arguments_are_taken_over(void **state)
 	close_one();
 }
 
-/* The client keeps it: the output gets memory of its own. */
+/* The client retains the argument: the output gets memory of its own. */
 static void retained_arguments_stay(void **state)
 {
 	struct {
@@ -283,7 +281,7 @@ static void retained_arguments_stay(void **state)
 
 #define MANY 80
 
-/* More donated arguments than fit into a word of bits. */
+/* More donated arguments than one word has bits. */
 static void many_arguments_are_donated(void **state)
 {
 	char text[8192] = "fake 1\n";
@@ -311,7 +309,7 @@ static void many_arguments_are_donated(void **state)
 	close_one();
 }
 
-/* A donation that came to nothing: the argument is gone, and nothing stays counted. */
+/* An iteration fails after a donation: the argument is deleted, and no bytes stay counted. */
 static void a_donation_to_a_failed_iteration_leaves_nothing(void **state)
 {
 	static const uint64_t args[] = { 1 };
@@ -339,7 +337,7 @@ static uint32_t count_decisions(void)
 	return n;
 }
 
-/* The same said twice is done once. */
+/* A repeated decision is carried out once. */
 static void decisions_are_carried_out_once(void **state)
 {
 	struct sal_record again;
@@ -365,7 +363,7 @@ static void decisions_are_carried_out_once(void **state)
 	close_one();
 }
 
-/* What the engine will never grant fails, with the numbers, and the next one runs. */
+/* An iteration that can never be granted fails, with the numbers. The next iteration runs. */
 static void a_refused_iteration_leaves_nothing(void **state)
 {
 	uint64_t run, next;
@@ -391,7 +389,8 @@ static void a_refused_iteration_leaves_nothing(void **state)
 /* Learning */
 
 /*
- * The first run of a program, and of one that was slow to start, is not the worker's; others are.
+ * A carrier starts the first run of a program, and programs that were slow to start. The worker
+ * starts the others.
  */
 static void the_worker_starts_what_is_known_to_be_brief(void **state)
 {
@@ -408,7 +407,7 @@ static void the_worker_starts_what_is_known_to_be_brief(void **state)
 	BED_WAIT(&bed, p->mean_ns > 0 && p->shared->mean_ns > 0);
 	BED_ASSERT(&bed, p->loaded && p->lane == 0 && bed.server.lanes[0].iterations == 1 &&
 				 bed.server.lanes[0].busy_ns > 0);
-	/* Another session that has the program starts with what was learned. */
+	/* Another session with the same program starts with the measured time. */
 	client_open(&b, &bed, "b");
 	client_program(&b, 1, FILL);
 	BED_ASSERT(&bed, ((struct svc_program *)svc_idmap_find(&b.session->programs, 1))->mean_ns ==

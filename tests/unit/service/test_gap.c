@@ -10,7 +10,7 @@
 #define US UINT64_C(1000)
 #define MS (1000 * US)
 
-/* One gap of that length; returns when the next thing happens. */
+/* Makes one gap of this length. Returns the time of the next gap. */
 static uint64_t pass(struct svc_gap *p, uint64_t now, uint64_t took)
 {
 	svc_gap_begin(p, now);
@@ -58,11 +58,11 @@ static void a_rhythm_is_learned(void **state)
 	assert_int_equal(phase_after(&p, now, 290 * US), SVC_GAP_DUE);
 	assert_int_equal(phase_after(&p, now, 310 * US), SVC_GAP_DUE);
 	assert_int_equal(phase_after(&p, now, 500 * US), SVC_GAP_OVER);
-	svc_gap_end(&p, now + 300 * US); /* the device is at work: there is no gap */
+	svc_gap_end(&p, now + 300 * US); /* the device is busy: there is no gap */
 	assert_int_equal(svc_gap_phase(&p, now + 300 * US), SVC_GAP_OVER);
 }
 
-/* Now and then a job saves its model. */
+/* Sometimes a job saves its model, which makes a long gap. */
 static void a_few_odd_ones_do_not_count(void **state)
 {
 	struct svc_gap p;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* idmap: against a plain array, at any size, with ids that collide; and emptying a large one. */
+/*
+ * idmap: compared with a plain array, at all sizes, with ids that collide; and emptying a large
+ * map.
+ */
 #include "service/idmap.h"
 
 #include <setjmp.h>
@@ -10,7 +13,7 @@
 
 #include "support/rng.h"
 
-static char things[4096]; /* values are addresses in here */
+static char things[4096]; /* values are addresses in this array */
 
 static void empty_has_nothing(void **state)
 {
@@ -54,7 +57,7 @@ static void an_id_is_taken_once(void **state)
 	svc_idmap_fini(&map);
 }
 
-/* Ids as clients choose them: one after the other, far apart, and random. */
+/* Ids as clients choose them: consecutive, far apart, and random. */
 static uint64_t id_of(unsigned kind, uint64_t i)
 {
 	struct rng rng = { .state = i };
@@ -71,7 +74,7 @@ static uint64_t id_of(unsigned kind, uint64_t i)
 	}
 }
 
-/* Adds and removes at random; after each, all ids are where they should be. */
+/* Adds and removes ids at random. After each step, every id maps to its value. */
 static void behaves_like_an_array(void **state)
 {
 	void *model[512] = { NULL };
@@ -128,7 +131,7 @@ static void pop_gives_each_once(void **state)
 		assert_false(seen[value - things]);
 		seen[value - things] = true;
 		n++;
-		/* Half-way, some come back. */
+		/* Half-way, the removed ids are added again. */
 		if (n == COUNT / 2)
 			for (i = 0; i < COUNT; i++)
 				if (seen[i]) {
@@ -143,7 +146,7 @@ static void pop_gives_each_once(void **state)
 }
 
 /*
- * A session with many buffers ends while everybody waits for the lock. Quadratic would take
+ * A session with many buffers ends while all threads wait for the lock. Quadratic time would take
  * minutes.
  */
 static void a_large_map_is_emptied_at_once(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records: which break the rules, which are refused and what a refusal leaves behind, which wait
- * for memory.
+ * Records: which ones break the rules, which ones are refused, what a refusal leaves behind, and
+ * which ones wait for memory.
  */
 #include "unit/service/run_bed.h"
 
@@ -95,10 +95,10 @@ static void sizes_must_add_up(void **state)
 	expect_upload(INT64_MAX, INT64_MAX, 1, SVC_BROKEN);
 	expect_upload(1LL << 62, 4, 0, SVC_BROKEN);
 	expect_upload(2, 4, 8, SVC_TAKEN);
-	expect_upload(2, 4, 8, SVC_BROKEN); /* the id is taken */
+	expect_upload(2, 4, 8, SVC_BROKEN); /* the id is in use */
 	client_delete(&a, 500);
 	BED_WAIT(&bed, a.session->buffers.count == 0);
-	expect_upload(0, 5, 0, SVC_TAKEN); /* an empty array is an array */
+	expect_upload(0, 5, 0, SVC_TAKEN); /* an empty array is valid */
 	BED_WAIT(&bed, a.session->charged_bytes == SVC_BUFFER_BYTES_MIN);
 	close_one();
 }
@@ -154,7 +154,7 @@ static void outputs_must_be_new_and_as_many_as_there_are(void **state)
 	m = execute_of(1, 10, 2);
 	assert_int_equal(take(&m), SVC_BROKEN);
 	m = execute_of(1, 1, 1);
-	assert_int_equal(take(&m), SVC_BROKEN); /* the id is taken */
+	assert_int_equal(take(&m), SVC_BROKEN); /* the id is in use */
 	m = execute_of(1, 0, 1);
 	assert_int_equal(take(&m), SVC_BROKEN);
 	assert_int_equal(take(&c), SVC_BROKEN);
@@ -164,7 +164,7 @@ static void outputs_must_be_new_and_as_many_as_there_are(void **state)
 	close_one();
 }
 
-/* Through the ring: who breaks the rules is ended. */
+/* Through the ring: a session that breaks the rules is ended. */
 static void who_breaks_the_rules_is_ended(void **state)
 {
 	struct sal_header nonsense = { .size = sizeof(nonsense), .type = 40 };
@@ -237,7 +237,7 @@ static void buffers_beyond_the_limit_fail(void **state)
 	close_one();
 }
 
-/* A client that makes more and more of them is ended, and told. */
+/* A client that goes on making buffers beyond the limit is ended, with a reason. */
 static void who_goes_on_beyond_the_limit_is_ended(void **state)
 {
 	struct run_config cfg = { 0 };
@@ -252,7 +252,7 @@ static void who_goes_on_beyond_the_limit_is_ended(void **state)
 	close_one();
 }
 
-/* A user's queue is full: refused, and both counts are as before. */
+/* A user's queue is full: the record is refused, and both counts stay the same. */
 static void a_full_queue_is_refused(enum svc_resource what, uint64_t most)
 {
 	struct run_config cfg = { .plugin = "fake:slow:execute@1:100" };
@@ -299,7 +299,7 @@ static void texts_to_compile_have_limits(void **state)
 	assert_int_equal(used(SVC_COMPILES), 0);
 	m.program.size = 100;
 	m.request = ++a.requests;
-	assert_int_equal(take(&m), SVC_TAKEN); /* it waits for the main loop, which nobody runs */
+	assert_int_equal(take(&m), SVC_TAKEN); /* waits for the main loop, which does not run */
 	assert_int_equal(used(SVC_COMPILES), 1);
 	assert_int_equal(used(SVC_COMPILE_BYTES), 100);
 	m.request = ++a.requests;
@@ -315,7 +315,9 @@ static void texts_to_compile_have_limits(void **state)
 
 /* Memory */
 
-/* More than there is: told, with the numbers, and its place in the arena comes back. */
+/*
+ * An array larger than the device is refused, with the numbers, and its arena range is given back.
+ */
 static void what_can_never_fit_is_refused(void **state)
 {
 	(void)state;
@@ -336,7 +338,7 @@ static void what_can_never_fit_is_refused(void **state)
 	close_one();
 }
 
-/* There is room as soon as its own buffers are freed: the record waits for that. */
+/* The record waits until the session's own buffers are freed. */
 static void a_record_waits_for_own_buffers_to_go(void **state)
 {
 	uint64_t wait;
@@ -359,7 +361,7 @@ static void a_record_waits_for_own_buffers_to_go(void **state)
 	close_one();
 }
 
-/* The same for an iteration whose outputs need the room. */
+/* The same for an iteration whose outputs need the memory. */
 static void an_iteration_waits_for_own_buffers_to_go(void **state)
 {
 	uint64_t run;
@@ -380,7 +382,10 @@ static void an_iteration_waits_for_own_buffers_to_go(void **state)
 	close_one();
 }
 
-/* The engine admits it when another, which runs, has ended and can be paged out. */
+/*
+ * The engine admits the record after the other session's iteration ends and that session can be
+ * paged out.
+ */
 static void a_record_waits_until_the_engine_admits(void **state)
 {
 	uint64_t wait;
@@ -396,10 +401,10 @@ static void a_record_waits_until_the_engine_admits(void **state)
 	client_upload(&b, 1, 6 << 20, 2);
 	wait = client_await(&b, 1);
 	BED_WAIT(&bed, b.session->parked != NULL);
-	client_delete(&b, 999); /* nothing after it is read */
+	client_delete(&b, 999); /* no record after the parked one is read */
 	assert_int_equal(client_answer(&b, wait), 0);
 	client_expect(&b, 1, 6 << 20, 2);
-	client_expect(&a, 1, 6 << 20, 1); /* it is paged out, and still there */
+	client_expect(&a, 1, 6 << 20, 1); /* paged out, with its contents */
 	bed_check(&bed);
 	client_close(&b);
 	close_one();
@@ -415,7 +420,7 @@ static bool all_decisions_are_of_a(void)
 	return true;
 }
 
-/* A session that declares more than there is never comes to be, and nothing of it stays. */
+/* A session that declares more than the device has is not created, and leaves nothing. */
 static void a_session_that_can_never_fit_is_refused(void **state)
 {
 	struct sal_hello hello = { .magic = SAL_WIRE_MAGIC,
@@ -434,13 +439,13 @@ static void a_session_that_can_never_fit_is_refused(void **state)
 			 -SAL_RESOURCE_EXHAUSTED);
 	assert_null(none);
 	assert_int_equal(fds[0], -1);
-	BED_ASSERT(&bed, all_decisions_are_of_a()); /* none of who is gone */
+	BED_ASSERT(&bed, all_decisions_are_of_a()); /* no decision is about the refused session */
 	client_upload(&a, 1, 64, 3);
 	client_expect(&a, 1, 64, 3);
 	close_one();
 }
 
-/* What a session frees is given back to the engine. */
+/* The engine gets back the memory that a session frees. */
 static void freed_memory_goes_back_to_the_engine(void **state)
 {
 	(void)state;

@@ -124,7 +124,7 @@ static void a_user_has_a_limit_over_all_jobs(void **state)
 					 "15 (salusd --limit user-buffers=N)");
 	assert_int_equal(b->sessions[1].account.used[SVC_BUFFERS], 0);
 	assert_int_equal(take(b, 1, 5), SAL_OK);
-	assert_int_equal(take(b, 2, 5), SAL_OK); /* another user */
+	assert_int_equal(take(b, 2, 5), SAL_OK); /* of another user */
 	give(b, 0, 10);
 	give(b, 1, 5);
 	give(b, 2, 5);
@@ -178,7 +178,7 @@ static void sums_do_not_wrap(void **state)
 	(void)state;
 	assert_int_equal(take(b, 0, 1), SAL_OK);
 	assert_int_equal(take(b, 0, UINT64_MAX), -SAL_RESOURCE_EXHAUSTED);
-	/* No limit is set for paged bytes. */
+	/* Paged bytes have no limit here. */
 	assert_int_equal(svc_limit_take(&b->sessions[0], SVC_PAGED_BYTES, INT64_MAX, NULL), SAL_OK);
 	assert_int_equal(svc_limit_take(&b->sessions[0], SVC_PAGED_BYTES, UINT64_MAX, NULL),
 			 -SAL_RESOURCE_EXHAUSTED);
@@ -197,14 +197,14 @@ static void a_user_stays_until_the_last_account(void **state)
 	(void)state;
 	assert_int_equal(take(b, 1, 3), SAL_OK);
 	svc_account_close(&b->sessions[0].account);
-	svc_account_close(&b->sessions[0].account); /* not open: nothing happens */
+	svc_account_close(&b->sessions[0].account); /* not open: no effect */
 	assert_int_equal(in_all(b, SVC_BUFFERS), 3);
 	assert_int_equal(of_job(b, 0, SVC_BUFFERS, 0), 0);
 	give(b, 1, 3);
 	bed_close(b);
 }
 
-/* Run in a child, whose complaint nobody needs to read. */
+/* Runs the mistake in a child process and hides the child's error message. */
 static int signal_of(void (*mistake)(struct bed *b), struct bed *b)
 {
 	pid_t pid = fork();
@@ -296,16 +296,16 @@ static void records_are_paced(void **state)
 	assert_int_equal(pace(b, 0, now, 100, &wait_ns), 100);
 	assert_int_equal(wait_ns, 0);
 	assert_int_equal(pace(b, 0, now, 500, &wait_ns),
-			 150); /* a burst is a quarter of a second's */
+			 150); /* a burst is a quarter of the rate of one second */
 	assert_in_range(wait_ns, SECOND / 1000, SECOND / 500);
 	assert_int_equal(pace(b, 0, now, 1, NULL), 0);
 	assert_int_equal(pace(b, 0, now + wait_ns, 5, NULL), 1);
-	assert_int_equal(pace(b, 2, now, 200, NULL), 200); /* a bucket of its own */
-	/* However finely one asks, a second gives what it gives. */
+	assert_int_equal(pace(b, 2, now, 200, NULL), 200); /* session 2 has its own bucket */
+	/* Many small requests get the same sum per second as a few large ones. */
 	for (i = 1; i <= 100000; i++)
 		sum += pace(b, 0, now + wait_ns + (uint64_t)i * (SECOND / 100000), 1000, NULL);
 	assert_in_range(sum, 990, 1000);
-	/* After a rest there is a burst and no more. */
+	/* After a rest, one burst is available and no more. */
 	assert_int_equal(pace(b, 0, now + 60 * SECOND, 5000, NULL), 250);
 	bed_close(b);
 }
@@ -348,7 +348,7 @@ static void weights_are_bounded(void **state)
 	assert_int_equal(svc_limit_check_weight(&l, 2001, NULL), -SAL_INVALID_ARGUMENT);
 }
 
-/* Every limit has a default, a name that is found, and a sentence. */
+/* Every limit has a default, a name that can be looked up, and a sentence. */
 static void the_table_is_whole(void **state)
 {
 	struct svc_limits l;
@@ -408,7 +408,7 @@ static void limits_are_set_by_name(void **state)
 	assert_int_equal(svc_limits_set_pair(&l, "job-buffers=99999999999999999999", &err),
 			 -SAL_INVALID_ARGUMENT);
 	assert_int_equal(svc_limits_set_pair(&l, "user-arena=0", &err), -SAL_INVALID_ARGUMENT);
-	assert_int_equal(l.max[SVC_USER][SVC_ARENA_BYTES], 512 * MIB); /* as before */
+	assert_int_equal(l.max[SVC_USER][SVC_ARENA_BYTES], 512 * MIB); /* unchanged */
 }
 
 int main(void)

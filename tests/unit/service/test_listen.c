@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen: which folders, what is replaced, what is never removed. */
+/*
+ * listen: which folders are accepted, which sockets are replaced, and which files are never
+ * removed.
+ */
 #include "service/client/listen.h"
 
 #include <errno.h>
@@ -76,7 +79,7 @@ static off_t size_of(const char *path)
 	return lstat(path, &st) == 0 ? st.st_size : -1;
 }
 
-/* Refused with that code and those words; afterwards nothing is held. */
+/* The call fails with this code and these words. Afterwards no file or lock is held. */
 static void expect_refusal(struct fixture *f, int code, const char *says)
 {
 	assert_int_equal(try_open(f), -code);
@@ -93,7 +96,7 @@ static void a_socket_is_made_and_removed(void **state)
 	int fd;
 
 	assert_int_equal(try_open(f), SAL_OK);
-	assert_int_equal(umask(before), 0); /* as it was */
+	assert_int_equal(umask(before), 0); /* unchanged */
 	assert_int_equal(lstat(f->path, &st), 0);
 	assert_true(S_ISSOCK(st.st_mode));
 	assert_int_equal(st.st_mode & 07777, 0600);
@@ -103,8 +106,8 @@ static void a_socket_is_made_and_removed(void **state)
 	assert_int_equal(close(fd), 0);
 	svc_listen_close(&f->listen);
 	assert_int_equal(lstat(f->path, &st), -1);
-	assert_int_equal(access(f->lock, F_OK), 0); /* stays: two must not lock two files */
-	svc_listen_close(&f->listen); /* again: nothing happens */
+	assert_int_equal(access(f->lock, F_OK), 0); /* or two daemons could lock two files */
+	svc_listen_close(&f->listen); /* a second close does nothing */
 }
 
 static void one_at_a_time(void **state)
@@ -116,7 +119,7 @@ static void one_at_a_time(void **state)
 	assert_int_equal(svc_listen_open(&second, f->path, &f->err), -SAL_ALREADY_EXISTS);
 	assert_non_null(strstr(f->err.text, "another salusd has"));
 	svc_listen_close(&second);
-	assert_int_equal(access(f->path, F_OK), 0); /* the first's is still there */
+	assert_int_equal(access(f->path, F_OK), 0); /* the first daemon's socket is still there */
 }
 
 static void what_the_dead_left_is_replaced(void **state)
@@ -124,7 +127,7 @@ static void what_the_dead_left_is_replaced(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(try_open(f), SAL_OK);
-	assert_int_equal(close(f->listen.lock_fd), 0); /* as if it had been killed */
+	assert_int_equal(close(f->listen.lock_fd), 0); /* as if the first daemon had been killed */
 	assert_int_equal(close(f->listen.fd), 0);
 	assert_int_equal(try_open(f), SAL_OK);
 }
@@ -147,7 +150,7 @@ static void what_is_no_socket_stays(void **state)
 	expect_refusal(f, SAL_PERMISSION_DENIED, "is no socket");
 	assert_int_equal(unlink(f->path), 0);
 	assert_int_equal(try_open(f), SAL_OK);
-	/* Somebody put something else there meanwhile. */
+	/* Another process replaced the socket by a file. */
 	assert_int_equal(unlink(f->path), 0);
 	write_file(f->path);
 	svc_listen_close(&f->listen);
@@ -186,7 +189,7 @@ static void others_must_not_write_to_the_folder(void **state)
 	for (i = 0; i < sizeof(open_modes) / sizeof(open_modes[0]); i++) {
 		assert_int_equal(chmod(f->root, open_modes[i]), 0);
 		expect_refusal(f, SAL_PERMISSION_DENIED, "other users may write to");
-		assert_int_equal(access(f->lock, F_OK), -1); /* nothing was made there */
+		assert_int_equal(access(f->lock, F_OK), -1); /* no file was created */
 	}
 	for (i = 0; i < sizeof(fine_modes) / sizeof(fine_modes[0]); i++) {
 		assert_int_equal(chmod(f->root, fine_modes[i]), 0);
@@ -213,7 +216,7 @@ static void the_folder_must_be_there(void **state)
 	expect_refusal(f, SAL_NOT_FOUND, "No such file or directory");
 }
 
-/* The default folder is made, and must be closed. */
+/* The default folder is created, and no other user may enter it. */
 static void the_usual_folder_is_private(void **state)
 {
 	struct fixture *f = *state;

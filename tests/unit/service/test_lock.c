@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one lock: what aborts, and that a thread which asks for it gets it. */
+/* The one lock: which uses abort, and that a waiting thread gets the lock. */
 #include "unit/service/run_bed.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "service/server.h"
 #include "support/threads.h"
 
-/* A server that has a lock and nothing else. */
+/* A server with a lock only. */
 static struct svc_server *bare_server(void)
 {
 	struct svc_server *server = calloc(1, sizeof(*server));
@@ -97,7 +97,7 @@ static void misuse_aborts(void **state)
 
 struct contest {
 	struct svc_server *server;
-	_Atomic pid_t tid; /* of who asks */
+	_Atomic pid_t tid; /* of the waiting thread */
 	bool has_had; /* under the lock */
 };
 
@@ -113,8 +113,8 @@ static void *ask(void *arg)
 }
 
 /*
- * A thread waits for the lock. Whoever has it lets go for no time at all: the other has had it
- * then.
+ * A thread waits for the lock. When the owner releases the lock and takes it again at once, the
+ * waiting thread has had the lock in between.
  */
 SAL_UNCHECKED static void expect_turn(void (*let_go)(struct svc_server *server))
 {
@@ -187,7 +187,7 @@ static void trylock_never_waits(void **state)
 	assert_false(another_thread_can_have_it(server));
 	svc_unlock(server);
 	assert_true(another_thread_can_have_it(server));
-	/* Who got it by trying is known to have it. */
+	/* After a successful trylock, this thread is the known owner. */
 	assert_true(svc_trylock(server));
 	svc_assert_locked(server);
 	assert_false(another_thread_can_have_it(server));

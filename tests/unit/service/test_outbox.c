@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* outbox: order, backlog and its bound, from one thread and from several. */
+/* outbox: order, backlog and the bound of the backlog, with one writer and with several. */
 #include "service/server.h"
 
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "link/socket.h"
 #include "service/client/outbox.h"
 
-/* An outbox and the client at its other end. */
+/* An outbox and the client that reads it. */
 struct post {
 	void *memory; /* owned */
 	int bell, ring_fd; /* owned */
@@ -59,7 +59,7 @@ static bool is_ringing(int bell)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* The next completion, or NULL; valid as the client would check. */
+/* The next completion, or NULL. The completion is valid by the client's check. */
 static const struct sal_header *take(struct post *p, bool *out_wake)
 {
 	enum sal_ring_take got = sal_ring_take(&p->client, p->record, out_wake);
@@ -134,7 +134,7 @@ static void who_sleeps_is_woken(void **state)
 	assert_true(is_ringing(p->bell));
 }
 
-/* What belongs together is seen together, and wakes once. */
+/* The completions of one batch become visible together and wake the client once. */
 static void nothing_shows_before_the_end(void **state)
 {
 	struct post *p = *state;
@@ -153,7 +153,7 @@ static void nothing_shows_before_the_end(void **state)
 	assert_null(take(p, &wake));
 }
 
-/* Four times what the ring holds: nothing is lost, nothing overtakes. */
+/* Four times as many completions as the ring holds: none is lost, and the order is preserved. */
 static void a_backlog_keeps_the_order(void **state)
 {
 	static const char data[1000];
@@ -167,7 +167,7 @@ static void a_backlog_keeps_the_order(void **state)
 	while (taken < sent) {
 		const struct sal_header *h = take(p, &wake);
 
-		/* The client rings when it made room that was waited for. */
+		/* The client rings after making room if the outbox waits for room. */
 		waited |= wake;
 		if (!h) {
 			svc_outbox_flush(&p->box);
@@ -175,7 +175,7 @@ static void a_backlog_keeps_the_order(void **state)
 		}
 		assert_int_equal(((const struct sal_msg_done *)h)->request, taken);
 		taken++;
-		/* A new one must not pass those that wait. */
+		/* A new completion must not overtake the backlog. */
 		if (taken == 10)
 			svc_outbox_done(&p->box, sent++, 0, NULL, 0);
 	}
@@ -191,7 +191,7 @@ static void a_backlog_without_end_is_overfull(void **state)
 	struct post *p = *state;
 	unsigned i;
 
-	/* 64 MiB may wait beside the ring's 4. */
+	/* Besides the ring's 4 MiB, the backlog may hold 64 MiB. */
 	for (i = 0; i < (60u << 20) / sizeof(data); i++)
 		svc_outbox_done(&p->box, i, 0, data, sizeof(data));
 	assert_false(svc_outbox_is_overfull(&p->box));
@@ -200,7 +200,7 @@ static void a_backlog_without_end_is_overfull(void **state)
 	assert_true(svc_outbox_is_overfull(&p->box));
 }
 
-/* A client that says it has read what it has not gains nothing, and breaks nothing. */
+/* A client that claims to have read too much harms only itself. */
 static void a_lying_reader_only_hurts_itself(void **state)
 {
 	static const char data[SAL_INLINE_MAX];
@@ -227,7 +227,7 @@ static void what_is_closed_takes_no_more(void **state)
 	assert_null(take(p, &wake));
 }
 
-/* The worker and threads of the vendor write at once, a client reads slowly. */
+/* The worker and the vendor's threads write at once, and a client reads slowly. */
 #define WRITERS 3
 #define EACH 20000
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paging: memory that moves out and in while sessions work, and moves that fail. The fake device
- * empties no buffers: what goes out is freed, and made anew when it comes back.
+ * Paging: memory moves out and in while sessions work, and moves fail. The fake device cannot empty
+ * a buffer: a page-out frees the buffer, and a page-in makes a new one.
  */
 #include "unit/service/run_bed.h"
 
@@ -16,7 +16,7 @@
 #define BYTES 3000000u
 #define ADD "fake 1\noutput u8 3000000 = add 0 0\n"
 #define STEP "fake 1\noutput u8 3000000 = add 0 0\ndonate 0 0\n"
-#define ROOM (5u << 20) /* for one of the arrays, not for two */
+#define ROOM (5u << 20) /* room for one array, not for two */
 
 static struct run_bed bed;
 static struct run_client a, b;
@@ -38,7 +38,7 @@ static void close_two(void)
 	bed_close(&bed);
 }
 
-/* a has its array, then b wants one: a has to go. */
+/* a has its array. Then b needs one, and a is paged out. */
 static void let_b_push_a_out(void)
 {
 	client_upload(&a, 1, BYTES, 3);
@@ -48,7 +48,7 @@ static void let_b_push_a_out(void)
 	BED_WAIT(&bed, a.session->core->place == SAL_OUTSIDE);
 }
 
-/* One more step: every element doubles. */
+/* Runs one iteration, which doubles every element. */
 static void step(struct run_client *c, uint64_t from, uint64_t to)
 {
 	uint64_t args[] = { from };
@@ -63,8 +63,8 @@ static void memory_moves_out_and_in(void **state)
 	open_two("fake:strict");
 	let_b_push_a_out();
 	BED_ASSERT(&bed, b.session->core->place == SAL_RESIDENT);
-	BED_ASSERT(&bed, a.session->live_bytes == BYTES); /* it still has its array */
-	client_expect(&a, 1, BYTES, 3); /* read where it lies */
+	BED_ASSERT(&bed, a.session->live_bytes == BYTES); /* the session still has its array */
+	client_expect(&a, 1, BYTES, 3); /* read from host memory */
 	BED_ASSERT(&bed, a.session->core->place == SAL_OUTSIDE);
 	step(&a, 1, 2);
 	BED_WAIT(&bed, b.session->core->place == SAL_OUTSIDE);
@@ -75,10 +75,13 @@ static void memory_moves_out_and_in(void **state)
 	close_two();
 }
 
-#define GRAIN 2560u /* of 40 MiB */
+#define GRAIN 2560u /* the grain of a device of 40 MiB */
 #define LARGE (9000u * GRAIN + 100)
 
-/* One more small array fits into what it had, in whole grains: it comes back for that, too. */
+/*
+ * One more small array fits into the session's old size, in whole grains. The session comes back
+ * for that array, too.
+ */
 static void one_that_is_out_comes_back_for_what_it_had(void **state)
 {
 	(void)state;
@@ -100,7 +103,7 @@ static void one_that_is_out_comes_back_for_what_it_had(void **state)
 	close_two();
 }
 
-/* A buffer is dropped while it is out. */
+/* A buffer is deleted while its session is paged out. */
 static void what_is_out_can_be_dropped(void **state)
 {
 	(void)state;
@@ -112,7 +115,7 @@ static void what_is_out_can_be_dropped(void **state)
 	close_two();
 }
 
-/* One ends while its memory is out, the other while it is in. */
+/* One session ends while its memory is out, the other while its memory is in. */
 static void a_session_ends_while_it_is_out(void **state)
 {
 	(void)state;
@@ -124,7 +127,7 @@ static void a_session_ends_while_it_is_out(void **state)
 	close_two();
 }
 
-/* A save that fails: the session stays, with what it has; the other waits and is let in later. */
+/* A save fails: the session keeps its memory. The other session waits and is let in later. */
 static void a_failed_page_out_leaves_the_session_where_it_is(void **state)
 {
 	uint64_t wait;
@@ -138,7 +141,7 @@ static void a_failed_page_out_leaves_the_session_where_it_is(void **state)
 	BED_WAIT(&bed, a.session->core->out_failures == 1);
 	BED_ASSERT(&bed, a.session->core->place == SAL_RESIDENT && b.session->parked);
 	bed_check(&bed);
-	step(&a, 1, 2); /* it works as before */
+	step(&a, 1, 2); /* the session works as before */
 	client_expect(&a, 2, BYTES, 6);
 	assert_int_equal(client_answer(&b, wait), 0);
 	client_expect(&b, 1, BYTES, 5);
@@ -146,7 +149,7 @@ static void a_failed_page_out_leaves_the_session_where_it_is(void **state)
 	close_two();
 }
 
-/* Of two arrays the second cannot be saved: the first comes back. */
+/* The session has two arrays, and the second cannot be saved: the first is restored. */
 static void a_page_out_that_fails_halfway_is_taken_back(void **state)
 {
 	static const uint64_t args[] = { 1 };
@@ -170,7 +173,10 @@ static void a_page_out_that_fails_halfway_is_taken_back(void **state)
 	close_two();
 }
 
-/* As above, and the first cannot come back at once either: it comes when an iteration uses it. */
+/*
+ * As above, but restoring the first array fails, too. The next iteration that uses the array
+ * restores it.
+ */
 static void what_could_not_be_taken_back_comes_when_it_is_used(void **state)
 {
 	static const uint64_t args[] = { 1 };
@@ -186,14 +192,14 @@ static void what_could_not_be_taken_back_comes_when_it_is_used(void **state)
 	client_upload(&b, 1, BYTES, 5);
 	BED_WAIT(&bed, a.session->core->out_failures == 1);
 	BED_ASSERT(&bed, ((struct svc_buffer *)svc_idmap_find(&a.session->buffers, 1))->saved);
-	client_expect(&a, 1, 64, 3); /* it can be read where it lies */
+	client_expect(&a, 1, 64, 3); /* read from host memory */
 	assert_int_equal(client_answer(&a, client_execute(&a, 2, 10, 1, args, 1)), 0);
 	client_expect(&a, 10, 64, 6);
 	client_expect(&b, 1, BYTES, 5);
 	close_two();
 }
 
-/* The way back fails: the session waits outside and is let in again later, with its contents. */
+/* A page-in fails: the session stays outside and is let in later, with its contents. */
 static void a_failed_page_in_is_tried_again(void **state)
 {
 	static const uint64_t args[] = { 1 };
@@ -213,7 +219,7 @@ static void a_failed_page_in_is_tried_again(void **state)
 	close_two();
 }
 
-/* Pages are not taken from under a download that goes on. */
+/* A page-out waits until running downloads have ended. */
 static void a_page_out_waits_for_reads(void **state)
 {
 	(void)state;
@@ -232,7 +238,7 @@ static void a_page_out_waits_for_reads(void **state)
 	close_two();
 }
 
-/* Both work, there is room for one, and now and then a move fails. */
+/* Two sessions work, the device has room for one, and some moves fail. */
 static void run_both(const char *plugin)
 {
 	unsigned char x = 3, y = 5;
@@ -261,8 +267,8 @@ static void two_sessions_take_turns_with_the_memory(void **state)
 }
 
 /*
- * A session that moves to another lane takes its program along; if that fails, it is loaded the
- * next time.
+ * A session that moves to another lane takes its program along. If loading fails there, the next
+ * iteration loads the program.
  */
 static void a_program_follows_to_another_lane(void **state)
 {
@@ -275,11 +281,11 @@ static void a_program_follows_to_another_lane(void **state)
 	client_upload(&a, 1, BYTES, 3);
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 1)), 0);
 	BED_WAIT(&bed, !a.session->is_carried);
-	svc_lock(&bed.server); /* as if it had been in another lane before */
+	svc_lock(&bed.server); /* as if the session had used another lane before */
 	((struct svc_program *)svc_idmap_find(&a.session->programs, 1))->lane = 1;
 	svc_unlock(&bed.server);
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 11, 1, args, 1)), SAL_INTERNAL);
-	assert_int_equal(bed_calls(&bed, FAKE_CALL_UNLOAD), 1); /* the old copy is gone */
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_UNLOAD), 1); /* the old copy is unloaded */
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 12, 1, args, 1)), 0);
 	assert_int_equal(bed_calls(&bed, FAKE_CALL_LOAD), 3);
 	client_expect(&a, 12, BYTES, 6);

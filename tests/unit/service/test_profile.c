@@ -21,7 +21,7 @@
 
 /* Helpers */
 
-/* Programs named by one letter each. */
+/* Keys of programs with one-letter names. */
 static struct svc_program_keys keys(const char *letters)
 {
 	struct svc_program_keys keys = { 0 };
@@ -95,7 +95,7 @@ static int count_files(const char *folder)
 	return n;
 }
 
-/* Opens it and returns how many lines were logged meanwhile. */
+/* Opens the store. Returns the number of lines logged meanwhile. */
 static int warnings_of_opening(const char *path, struct svc_profiles **out_profiles)
 {
 	FILE *log = tmpfile();
@@ -120,7 +120,7 @@ static void test_matches_while_all_programs_are_known(void **state)
 
 	(void)state;
 	remember(p, "mlp", "abc", 100, 1000);
-	assert_non_null(match(p, "mlp", "")); /* not one yet */
+	assert_non_null(match(p, "mlp", "")); /* no program is known yet */
 	assert_null(match(p, "cnn", ""));
 	assert_int_equal(persist_of(p, "mlp", "a"), 100);
 	assert_int_equal(persist_of(p, "mlp", "ca"), 100);
@@ -208,10 +208,10 @@ static void test_a_run_aborted_before_its_last_program(void **state)
 	remember(p, "mlp", "abc", 100, 1000);
 	remember(p, "mlp", "ab", 60, 400);
 	assert_int_equal(match(p, "mlp", "ab")->total_ns, 1000);
-	/* The other way round, the whole run is another job, and the one to go by. */
+	/* A longer run with one more program is the run that matches. */
 	remember(p, "mlp", "abcd", 200, 9000);
 	assert_int_equal(match(p, "mlp", "ab")->total_ns, 9000);
-	/* As long as the whole, with fewer programs: a job of its own. */
+	/* As long as the whole run, with fewer programs: a separate job. */
 	remember(p, "mlp", "ab", 60, 9000);
 	assert_int_equal(persist_of(p, "mlp", "ab"), 60);
 	assert_int_equal(persist_of(p, "mlp", "abcd"), 200);
@@ -265,7 +265,7 @@ static void test_comes_back_from_disk(void **state)
 	assert_int_equal(profile->total_ns, 1000);
 	assert_int_equal(profile->runs, 1);
 	svc_profiles_close(p);
-	p = open_with(path, 1); /* the order came back, too */
+	p = open_with(path, 1); /* the order is restored, too */
 	assert_null(match(p, "old", "x"));
 	assert_non_null(match(p, "mlp \"\xc3\xa4\"", "a"));
 	svc_profiles_close(p);
@@ -302,7 +302,7 @@ static const char *const bad[] = {
 	"{",
 	"[]",
 	"{\"version\":1,\"profiles\":{}}",
-	FILE_OF("2", ENTRY("mlp", "5", KEY)), /* newer */
+	FILE_OF("2", ENTRY("mlp", "5", KEY)), /* a newer version */
 	FILE_OF("1", ENTRY("mlp", "-5", KEY)),
 	FILE_OF("1", ENTRY("mlp", "\"5\"", KEY)),
 	FILE_OF("1", ENTRY("mlp", "5", "")),
@@ -379,7 +379,7 @@ static void test_a_file_too_large_is_not_read(void **state)
 	svc_profiles_close(p);
 }
 
-/* What cannot be written leaves the old file and nothing else. */
+/* A failed write leaves the old file and no other file. */
 static void test_a_full_disk_leaves_the_old_file(void **state)
 {
 	struct rlimit old, tiny;

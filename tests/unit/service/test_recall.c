@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A real engine and a store in memory; the sessions have nothing but what recall looks at. */
+/*
+ * recall, with a real engine and a store in memory. Sessions have only the fields that recall
+ * reads.
+ */
 #include "service/profile/recall.h"
 
 #include <setjmp.h>
@@ -28,7 +31,7 @@ uint64_t svc_now_ns(void)
 
 static int declarations;
 
-/* How often the engine was told of a job after it was opened. */
+/* Counts the declarations of a job after its session was opened. */
 static void on_event(void *ctx, const struct sal_record *r, struct sal_session *s,
 		     struct sal_iteration *it)
 {
@@ -94,7 +97,7 @@ static void close_session(struct svc_session *s)
 	sal_engine_close(server.engine, 0, s->core);
 }
 
-/* A run with these programs. */
+/* Runs a job with these programs once. */
 static void run_once(const char *letters, uint64_t persist_bytes, uint64_t ephem_bytes,
 		     uint64_t iterations, uint64_t total_ns)
 {
@@ -134,7 +137,7 @@ static void test_the_second_run_is_known(void **state)
 	give(&s, 'a');
 	assert_true(s.remembered);
 	assert_job(&s, 300, 50, SECOND);
-	assert_int_equal(declarations, 0); /* the engine was told once */
+	assert_int_equal(declarations, 0); /* the engine was told only at the opening */
 	close_session(&s);
 }
 
@@ -146,7 +149,7 @@ static void test_programs_tell_which_job_of_that_name(void **state)
 	run_once("ab", 300, 50, 20, SECOND);
 	run_once("cd", 200, 20, 20, 3 * SECOND);
 	open_session(&s, &(struct sal_hello){ 0 });
-	assert_job(&s, 200, 20, 3 * SECOND); /* the latest */
+	assert_job(&s, 200, 20, 3 * SECOND); /* the latest run */
 	declarations = 0;
 	give(&s, 'a');
 	assert_true(s.remembered);

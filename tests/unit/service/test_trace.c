@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace: the ring keeps the last entries in order, and a copy of it is whole. */
+/* trace: the ring holds the last entries in order, and a copy of the ring has no gap. */
 #include "service/trace.h"
 
 #include <sched.h>
@@ -20,7 +20,7 @@
 
 #define ROOM UINT64_C(8)
 
-/* A ring beside an engine that says nothing by itself. */
+/* A trace ring and an engine that writes no records by itself. */
 struct bed {
 	struct svc_trace trace;
 	struct sal_engine *engine; /* owned */
@@ -47,7 +47,7 @@ static void bed_open(struct bed *b)
 static void bed_close(struct bed *b)
 {
 	svc_trace_close(&b->trace);
-	svc_trace_close(&b->trace); /* twice is fine */
+	svc_trace_close(&b->trace); /* a second close does nothing */
 	sal_engine_destroy(b->engine);
 	free(b->copy);
 	svc_lock_fini(&b->lock);
@@ -62,7 +62,7 @@ static void put(struct bed *b, uint64_t first, uint64_t last)
 	}
 }
 
-/* The copy holds entries first to last, and says how many came before. */
+/* The copy holds entries first to last, and counts the entries before them. */
 static void check(struct bed *b, uint64_t most, uint64_t first, uint64_t last)
 {
 	struct sal_trace_name *names =
@@ -93,7 +93,7 @@ static void test_the_last_are_kept(void **state)
 		check(&b, ROOM, i > ROOM ? i - ROOM + 1 : 1, i);
 		check(&b, 2 * ROOM, i > ROOM ? i - ROOM + 1 : 1, i);
 	}
-	check(&b, 3, i - 3, i - 1); /* more came than there was room for in the copy */
+	check(&b, 3, i - 3, i - 1); /* the ring holds more entries than fit into the copy */
 	check(&b, 0, i, i - 1);
 	bed_close(&b);
 }
@@ -140,7 +140,7 @@ static void test_names_and_times(void **state)
 	bed_close(&b);
 }
 
-/* One that puts entries all the time, as the engine does under its lock. */
+/* A thread that adds entries all the time, as the engine does under its lock. */
 struct putter {
 	struct bed *bed;
 	_Atomic bool stop;
@@ -160,10 +160,7 @@ static void *put_on(void *ctx)
 	return NULL;
 }
 
-/*
- * Entries that are overwritten while others are copied are left out at the old end: there is no
- * gap.
- */
+/* Entries that are overwritten during the copy are left out at the old end: the copy has no gap. */
 static void test_a_copy_while_entries_come(void **state)
 {
 	const uint64_t room = UINT64_C(4) * SVC_TRACE_ROUND;
@@ -213,7 +210,7 @@ static struct svc_snapshot make_snapshot(uint64_t now_ns)
 	return s;
 }
 
-/* What a snapshot holds for whoever has kept its descriptor. */
+/* The content of a snapshot, read through a descriptor that was kept. */
 static uint64_t read_magic(int fd)
 {
 	uint64_t magic = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a job waits: said in words and numbers, and not said where it cannot be known. */
+/* Why a job waits: in words and numbers, and without a number where none can be known. */
 #include "unit/service/admin_bed.h"
 
 #include "compile/pool/pool.h"
@@ -35,18 +35,18 @@ static void test_why_turn(void **state)
 	assert_int_equal(estimate_us(answer), 6000);
 	assert_says(answer, "text", "About 6ms.");
 
-	answer = bed_ask(b, "{'op': 'why', 'job': 'd'}"); /* 6 of a, 20 of c */
+	answer = bed_ask(b, "{'op': 'why', 'job': 'd'}"); /* 6 ms of a, 20 ms of c */
 	assert_says(answer, "text", "; one job is ahead of it (fair): c (id 2).");
 	assert_int_equal(estimate_us(answer), 26000);
 	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 2);
 
-	bed_now_ns += 100 * MS; /* it takes longer than ever: who knows */
+	bed_now_ns += 100 * MS; /* longer than ever before: the end is unknown */
 	assert_true(json_is_null(
 		json_object_get(bed_ask(b, "{'op': 'why', 'job': 'c'}"), "estimate_s")));
 	bed_close(b);
 }
 
-/* Where the first stays first, how long others wait cannot be known. */
+/* Where the first session stays first, the wait of others is unknown. */
 static void test_why_turn_of_the_first(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_priority, 1);
@@ -62,7 +62,7 @@ static void test_why_turn_of_the_first(void **state)
 	assert_true(json_is_null(json_object_get(answer, "estimate_s")));
 	assert_null(strstr(bed_text(answer, "text"), "About"));
 	(void)bed_ask(b, "{'op': 'set', 'job': 'c', 'priority': 0}");
-	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}"); /* now it goes before what runs */
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}"); /* now c is next */
 	assert_int_equal(estimate_us(answer), 10000);
 	(void)bed_ask(b, "{'op': 'policy', 'name': 'fifo'}");
 	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
@@ -101,7 +101,10 @@ static void test_why_memory(void **state)
 	bed_close(b);
 }
 
-/* The next iteration of a session adds to what it holds: that is what it waits for. */
+/*
+ * A session's next iteration needs more memory than the session holds: the session waits for
+ * memory.
+ */
 static void test_why_growth(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -147,7 +150,7 @@ static void test_why_compile(void **state)
 
 	(void)state;
 	TAILQ_INIT(&s->tasks);
-	s->account.used[SVC_COMPILES] = 1; /* on its way */
+	s->account.used[SVC_COMPILES] = 1; /* one compilation is under way */
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "compile");
 	TAILQ_INSERT_TAIL(&s->tasks, &job, link);

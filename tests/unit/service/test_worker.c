@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker's role: a brief call that does not return costs it, and another thread goes on. */
+/* The worker's role: a thread whose brief call does not return loses the role to another thread. */
 #include "unit/service/run_bed.h"
 
 #include "service/run/watch.h"
@@ -21,7 +21,7 @@ static pthread_t holder(void)
 	return thread;
 }
 
-/* A small upload is brief: the worker does it. It does not return. */
+/* A small upload is brief, so the worker runs it. The call does not return. */
 static void a_call_that_stays_costs_the_role(void **state)
 {
 	pthread_t first;
@@ -39,7 +39,7 @@ static void a_call_that_stays_costs_the_role(void **state)
 	BED_ASSERT(&bed, a.session->is_carried);
 	assert_int_equal(client_answer(&b, client_execute(&b, 1, 10, 1, NULL, 0)), 0);
 	client_expect(&b, 10, 64, 7);
-	/* The next role is lost in the same way, and the one after. */
+	/* The next two workers lose the role in the same way. */
 	first = holder();
 	client_upload(&b, 1, 64, 1);
 	BED_WAIT(&bed, bed_held_up(&bed) == 2);
@@ -54,7 +54,7 @@ static void a_call_that_stays_costs_the_role(void **state)
 }
 
 /*
- * The thread that lost the role goes on with its session: what was posted meanwhile is done, in
+ * The thread that lost the role goes on with its session: it runs the errands posted meanwhile, in
  * order.
  */
 static void who_lost_the_role_carries_on(void **state)
@@ -77,7 +77,7 @@ static void who_lost_the_role_carries_on(void **state)
 	bed_close(&bed);
 }
 
-/* The watchman is set for calls only. */
+/* The watchman watches calls only. */
 static void a_worker_that_rests_keeps_its_role(void **state)
 {
 	pthread_t first;
@@ -91,7 +91,7 @@ static void a_worker_that_rests_keeps_its_role(void **state)
 	BED_WAIT(&bed, atomic_load(&bed.server.worker.sleeps));
 	BED_WAIT(&bed, atomic_load(&bed.server.watch.call_ns) == 0);
 	first = holder();
-	for (i = 0; i < 20; i++) { /* each after it has slept */
+	for (i = 0; i < 20; i++) { /* each after the worker has slept */
 		BED_WAIT(&bed, atomic_load(&bed.server.worker.sleeps));
 		client_delete(&a, 999);
 		BED_WAIT(&bed, sal_ring_is_empty(&a.session->submit));
@@ -101,7 +101,7 @@ static void a_worker_that_rests_keeps_its_role(void **state)
 	bed_close(&bed);
 }
 
-/* A call that began long ago and has ended does not cost the next worker its role. */
+/* The late end of an old call does not cost the next worker its role. */
 static void a_late_end_does_no_harm(void **state)
 {
 	uint64_t since_ns;
@@ -111,7 +111,7 @@ static void a_late_end_does_no_harm(void **state)
 	client_open(&a, &bed, "a");
 	BED_WAIT(&bed, atomic_load(&bed.server.worker.sleeps));
 	atomic_store(&bed.server.watch.call_ns, 12345);
-	svc_watch_end(&bed.server, 54321); /* of a call that the watchman took for too long */
+	svc_watch_end(&bed.server, 54321); /* of a call that the watchman found too long */
 	assert_int_equal(atomic_load(&bed.server.watch.call_ns), 12345);
 	svc_watch_end(&bed.server, 12345);
 	assert_int_equal(atomic_load(&bed.server.watch.call_ns), 0);
@@ -120,13 +120,13 @@ static void a_late_end_does_no_harm(void **state)
 	assert_true(atomic_load(&bed.server.watch.is_set));
 	svc_watch_end(&bed.server, since_ns);
 	BED_WAIT(&bed,
-		 !atomic_load(&bed.server.watch.is_set)); /* the watchman came, and saw nothing */
+		 !atomic_load(&bed.server.watch.is_set)); /* the watchman ran, and found no call */
 	BED_ASSERT(&bed, bed.server.worker.has_holder);
 	client_close(&a);
 	bed_close(&bed);
 }
 
-/* Six sessions at once: whatever the calls do, each gets its own numbers. */
+/* Six sessions work at once. Each gets its own results, however the calls behave. */
 static void run_six(const char *plugin, uint32_t lanes)
 {
 	static struct run_client six[6];
