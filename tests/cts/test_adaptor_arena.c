@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers at their limits, and what they leave in the shared memory: nothing, whatever became of
- * them.
+ * Transfers at their limits. A transfer leaves nothing in the shared memory, whatever its outcome.
  */
 #include "support/plugin_host.h"
 
@@ -13,7 +12,7 @@
 #include "base/err.h"
 
 #define MB (UINT64_C(1) << 20)
-#define INLINE_MAX 4096 /* as the protocol has it */
+#define INLINE_MAX 4096 /* as in the protocol */
 
 static PJRT_Buffer *put_bytes(struct bed *t, const void *data, size_t size)
 {
@@ -34,7 +33,7 @@ static unsigned char *pattern(size_t size, unsigned int seed)
 	return data;
 }
 
-/* From the last that rides in a record to the first that does not. */
+/* Sizes from the largest that fits into a record to the smallest that does not. */
 static void sizes_around_the_limit_of_a_record(void **state)
 {
 	struct bed *t = *state;
@@ -52,7 +51,7 @@ static void sizes_around_the_limit_of_a_record(void **state)
 	}
 }
 
-/* The device packs them, and has no half bytes. */
+/* The device packs small types, and rounds their size up to whole bytes. */
 static void few_bits_fill_whole_bytes(void **state)
 {
 	static const struct {
@@ -100,7 +99,7 @@ static PJRT_Error *make_view(struct bed *t, const int64_t *dims, size_t rank, vo
 		    .dims = dims, .num_dims = rank, .element_type = F32, .device = t->device);
 }
 
-/* However arrays are made: a side below zero is refused, and what is beside it does not hide it. */
+/* A negative dimension is refused in every call that makes an array, also beside a zero. */
 static void sides_below_zero_are_refused(void **state)
 {
 	static const int64_t shapes[][2] = {
@@ -120,7 +119,7 @@ static void sides_below_zero_are_refused(void **state)
 		refused(make_uninitialised(t, shapes[i], 2, &b), SAL_INVALID_ARGUMENT, NULL);
 		refused(make_view(t, shapes[i], 2, data), SAL_INVALID_ARGUMENT, NULL);
 	}
-	b = put_vector(t, 1); /* the client is still there */
+	b = put_vector(t, 1); /* the client still works */
 	expect_vector(b, 1, 1);
 	buffer_destroy(b);
 }
@@ -153,7 +152,7 @@ static void uninitialised_buffers_have_a_shape(void **state)
 		assert_int_equal(ready_code(b), 0);
 		get(b, down, count * sizeof(*down));
 		for (i = 0; i < count; i++)
-			assert_true(down[i] == 0); /* nobody else's bytes */
+			assert_true(down[i] == 0); /* no bytes of another buffer */
 		buffer_destroy(b);
 		free(down);
 	}
@@ -171,7 +170,7 @@ static void *address_of(PJRT_Buffer *b)
 
 #define STAYING 200000
 
-/* What a numpy view looks at is nobody else's, however much goes up and down meanwhile. */
+/* The bytes behind an address do not change, however many transfers other buffers make. */
 static void an_address_keeps_its_bytes(void **state)
 {
 	struct bed *t = *state;
@@ -181,7 +180,7 @@ static void an_address_keeps_its_bytes(void **state)
 	unsigned int i;
 
 	if (t->subject->is_fake)
-		skip(); /* its bytes have no address */
+		skip(); /* bytes of the fake device have no address */
 	ours = pattern(STAYING, 1);
 	down = malloc(STAYING);
 	assert_non_null(down);
@@ -202,7 +201,7 @@ static void an_address_keeps_its_bytes(void **state)
 	free(down);
 }
 
-/* Whether memory is shared with the daemon. */
+/* Whether the memory is shared with the daemon. */
 static bool is_shared(const void *at)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");
@@ -220,11 +219,11 @@ static bool is_shared(const void *at)
 }
 
 #define LARGE (40 * MB)
-#define SHARED_MAX 6 /* of them: 256 MiB, as host.c */
+#define SHARED_MAX 6 /* arrays: 256 MiB, as in host.c */
 
 /*
- * A job may keep all that it reads. Only so much of the arena is for that, and what is let go of
- * can be used again.
+ * A job may hold on to everything it reads. Only a part of the arena may hold such bytes, and freed
+ * bytes can be used again.
  */
 static void what_stays_is_limited_and_comes_back(void **state)
 {
@@ -269,7 +268,7 @@ static int64_t bytes_in_use(struct bed *t)
 	return a.bytes_in_use;
 }
 
-/* A client of a daemon with a device of its own; the old one is put back by leave_small. */
+/* A client of a daemon with a small device. leave_small restores the old client. */
 struct small {
 	struct host_daemon daemon;
 	PJRT_Client *client;
@@ -299,8 +298,8 @@ static void leave_small(struct bed *t, struct small *s)
 }
 
 /*
- * An upload that is refused gives back its place in the arena, and counts no longer, though nobody
- * has asked for it.
+ * A refused upload gives back its arena range, and its bytes no longer count as in use, though no
+ * call asked about the upload.
  */
 static void a_refused_upload_leaves_nothing(void **state)
 {
@@ -327,7 +326,10 @@ static void a_refused_upload_leaves_nothing(void **state)
 		buffer_destroy(fine);
 		if (i == 1)
 			before = mapped();
-		/* The place may come back a little later than the answer, but not twenty times. */
+		/*
+		 * The arena range may come back a little later than the answer, but not twenty
+		 * times.
+		 */
 		if (i > 1)
 			assert_true(mapped() <= before + 4 * LARGE);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: bytes to the device and back, in every shape; and the events that come with them. */
+/* Buffers: bytes to the device and back, in every shape, and the events of transfers. */
 #include "support/plugin_host.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 
 /* Up and down */
 
-/* Bytes that tell their place, within what the type can hold. */
+/* Fills in bytes that depend on their offset, within the range of the type. */
 static void fill(unsigned char *data, size_t size, PJRT_Buffer_Type type)
 {
 	size_t i;
@@ -59,7 +59,9 @@ static size_t type_bytes(PJRT_Buffer_Type type)
 	}
 }
 
-/* Whether what comes back is what went up. Sub-byte types count by their low bits only. */
+/*
+ * Whether the downloaded bytes equal the uploaded ones. Sub-byte types compare by their low bits.
+ */
 static bool same(const unsigned char *a, const unsigned char *b, size_t size, PJRT_Buffer_Type type)
 {
 	unsigned char mask = 0xff;
@@ -142,7 +144,7 @@ static void every_semantics_is_the_same(void **state)
 		if (semantics == PJRT_HostBufferSemantics_kImmutableOnlyDuringCall)
 			memset(data, 0xff, n * sizeof(float));
 		assert_int_equal(await(done), 0);
-		memset(data, 0xff, n * sizeof(float)); /* it is ours again */
+		memset(data, 0xff, n * sizeof(float)); /* the caller may write to the data again */
 		get(b, back, n * sizeof(float));
 		for (i = 0; i < n; i++)
 			assert_true(back[i] == (float)i);
@@ -206,7 +208,7 @@ static void strides_are_honoured(void **state)
 	}
 }
 
-/* Strides of a large array, for which the arena is used. */
+/* Strides of a large array, which goes through the arena. */
 static void large_strides_are_honoured(void **state)
 {
 	struct bed *t = *state;
@@ -262,12 +264,12 @@ static void nonsense_is_refused(void **state)
 		     .dims = dims, .num_dims = 2, .byte_strides = strides, .num_byte_strides = 1,
 		     .device = t->device),
 		SAL_INVALID_ARGUMENT, NULL);
-	b = put_vector(t, 1); /* the client is still there */
+	b = put_vector(t, 1); /* the client still works */
 	expect_vector(b, 1, 1);
 	buffer_destroy(b);
 }
 
-/* More than could ever be: an error of this call, or of its use, but the client lives. */
+/* An array larger than any memory: the call fails, and the client still works. */
 static void too_much_is_refused(void **state)
 {
 	struct bed *t = *state;
@@ -319,7 +321,7 @@ static void scalars_and_nothing(void **state)
 			ok(api->PJRT_Buffer_OnDeviceSizeInBytes(&s));
 			assert_int_equal(s.on_device_size_in_bytes, 0);
 		}
-		get(b, &dummy, 0); /* a dummy, as the wrapper passes it */
+		get(b, &dummy, 0); /* any pointer, as the wrapper passes one */
 		get(b, &dummy, 1);
 		assert_int_equal(dummy, 'x');
 		buffer_destroy(b);
@@ -346,7 +348,7 @@ static void a_big_one(struct bed *t, uint64_t bytes)
 static void big_ones(void **state)
 {
 	host_deadline(120);
-	a_big_one(*state, 4096); /* the largest in a record */
+	a_big_one(*state, 4096); /* the largest that fits into a record */
 	a_big_one(*state, 4096 + 8);
 	a_big_one(*state, 64 * MB);
 	a_big_one(*state, 70 * MB);
@@ -358,7 +360,7 @@ static void many_at_once(void **state)
 	enum {
 		COUNT = 10000,
 		SMALL = 16,
-		LARGE = 1500 /* floats: not in the record */
+		LARGE = 1500 /* floats: too large for a record */
 	};
 	struct bed *t = *state;
 	PJRT_Buffer **all = calloc(COUNT, sizeof(PJRT_Buffer *));
@@ -388,7 +390,7 @@ static void many_at_once(void **state)
 	free(all);
 }
 
-/* What was uploaded and deleted leaves room for the next: the arena does not grow with it. */
+/* Deleted uploads leave room for later ones: the arena does not grow. */
 static void the_arena_is_reused(void **state)
 {
 	struct bed *t = *state;
@@ -423,7 +425,7 @@ struct callback {
 	pthread_mutex_t lock;
 	pthread_cond_t told;
 	int count, code;
-	PJRT_Event *destroy; /* by the callback itself */
+	PJRT_Event *destroy; /* destroyed by the callback itself */
 };
 
 static void callback_init(struct callback *c)
@@ -494,18 +496,18 @@ static void done_events_live_in_any_order(void **state)
 
 	for (i = 0; i < 4; i++)
 		callback_init(&c[i]);
-	/* Registered, and destroyed at once. */
+	/* The event is destroyed right after its callback is registered. */
 	b = put_with_event(t, &e);
 	when_ready(e, &c[0]);
 	ok(CALL(Event_Destroy, .event = e));
 	buffer_destroy(b);
 	assert_int_equal(callback_wait(&c[0]), 0);
-	/* Destroyed by its own callback. */
+	/* The event is destroyed by its own callback. */
 	b = put_with_event(t, &e);
 	c[1].destroy = e;
 	when_ready(e, &c[1]);
 	assert_int_equal(callback_wait(&c[1]), 0);
-	/* The buffer first. */
+	/* The buffer is destroyed first. */
 	b = (buffer_destroy(b), put_with_event(t, &e));
 	buffer_destroy(b);
 	when_ready(e, &c[2]);
@@ -516,13 +518,13 @@ static void done_events_live_in_any_order(void **state)
 	ok(CALL(Event_Error, .event = e));
 	ok(CALL(Event_Await, .event = e));
 	assert_int_equal(await(e), 0);
-	/* Never looked at. */
+	/* The event is never used. */
 	b = put_with_event(t, &e);
 	ok(CALL(Event_Destroy, .event = e));
 	buffer_destroy(b);
 }
 
-/* The same for events that are not ready yet: of an iteration that lasts. */
+/* The same for pending events, of an iteration that takes long. */
 static void pending_events_live_in_any_order(void **state)
 {
 	struct bed *t = *state;
@@ -563,11 +565,11 @@ static void pending_events_live_in_any_order(void **state)
 	loaded_destroy(p);
 }
 
-/* Inside a callback everything that does not wait is allowed. */
+/* A callback may make any call that does not wait. */
 struct nested {
 	struct callback done;
 	struct bed *bed;
-	PJRT_Buffer *other; /* not ready */
+	PJRT_Buffer *other; /* pending */
 	PJRT_Event *other_ready;
 	float data[LANES];
 	struct callback downloaded;
@@ -815,7 +817,7 @@ static PJRT_Error *address_of(PJRT_Buffer *b, void **out)
 	return error;
 }
 
-/* Who says that a buffer is on the CPU must be able to tell where. */
+/* A buffer that is on the CPU must have an address. */
 static void bytes_on_a_cpu_have_an_address(void **state)
 {
 	static const int64_t sizes[] = { 0, 16, 4096, 20000, 3 << 20 };
@@ -853,7 +855,7 @@ static void bytes_on_a_cpu_have_an_address(void **state)
 			assert_true(p.buffer_pointer == (uintptr_t)at);
 		}
 		assert_memory_equal(at, up, (size_t)sizes[i]);
-		ok(CALL(Buffer_Delete, .buffer = b)); /* whoever refers to it may go on */
+		ok(CALL(Buffer_Delete, .buffer = b)); /* the reference keeps the bytes valid */
 		assert_memory_equal(at, up, (size_t)sizes[i]);
 		ok(CALL(Buffer_DecreaseExternalReferenceCount, .buffer = b));
 		assert_true(code_of(CALL(Buffer_DecreaseExternalReferenceCount, .buffer = b)) != 0);
@@ -862,7 +864,7 @@ static void bytes_on_a_cpu_have_an_address(void **state)
 	}
 }
 
-/* Frameworks take things apart in any order when they exit. */
+/* Frameworks destroy objects in any order when they exit. */
 static void what_is_left_outlives_its_client(void **state)
 {
 	static const int64_t dims[] = { 20000 };
@@ -921,7 +923,7 @@ static void deleted_buffers_are_gone(void **state)
 	buffer_destroy(b);
 }
 
-/* Deleting waits for what uses it, without making the caller wait. */
+/* A deleted buffer lives until its downloads end. The caller does not wait. */
 static void deletion_lets_downloads_finish(void **state)
 {
 	struct bed *t = *state;
@@ -988,7 +990,10 @@ static void views_are_copies(void **state)
 	assert_ptr_equal(gone, data);
 }
 
-/* A device that is full: the buffer is poisoned, its use says why, and the next one is fine. */
+/*
+ * On a full device the upload fails, the use of its buffer gives the reason, and the next upload
+ * works.
+ */
 static void a_full_device_poisons_the_buffer(void **state)
 {
 	static const char *const small[] = { "--memory", "32MiB", NULL };

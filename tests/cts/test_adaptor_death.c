@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of daemons, clients and processes: whatever waits is told, nothing hangs or aborts, and
- * nothing is left behind. Each test has a daemon of its own, which it may freeze and kill.
+ * The end of daemons, clients and processes. All waiters are told, no call hangs or aborts, and
+ * nothing is left behind. Each test has its own daemon, which the test may freeze and kill.
  */
 #include "support/plugin_host.h"
 #include "support/threads.h"
@@ -20,7 +20,7 @@
 #include "base/err.h"
 
 #define MB (UINT64_C(1) << 20)
-#define PROMPT_NS 1e9 /* how soon whoever waits must know */
+#define PROMPT_NS 1e9 /* a waiter must know within this time */
 
 /* A client with something of everything */
 
@@ -44,7 +44,10 @@ static void things_create(struct bed *t, struct things *x)
 	x->ready = ready_event(x->sum);
 }
 
-/* What a lifetime call returns is fatal to JAX: here it is counted. Any thread, any process. */
+/*
+ * JAX aborts if a lifetime call fails: this function counts the failures. Any thread or process may
+ * call it.
+ */
 static int things_destroy(struct things *x)
 {
 	int bad = 0;
@@ -60,7 +63,7 @@ static int things_destroy(struct things *x)
 	return bad;
 }
 
-/* How many calls do not say UNAVAILABLE, although there is nobody to do them. */
+/* Counts the calls that do not fail with UNAVAILABLE, although the daemon is gone. */
 static int count_available(struct bed *t, struct things *x, char *text, size_t room)
 {
 	const char *program = t->subject->program(PROGRAM_SWAP);
@@ -94,7 +97,7 @@ static int count_available(struct bed *t, struct things *x, char *text, size_t r
 	return n;
 }
 
-/* How many questions about what is known fail, or are answered wrongly. */
+/* Counts the questions about known facts that fail or get a wrong answer. */
 static int count_forgotten(struct bed *t, struct things *x)
 {
 	ARGS(Client_Devices, devices, .client = t->client);
@@ -140,7 +143,7 @@ static void assert_prompt(uint64_t when)
 		fail_msg("it took %.1f s", took / 1e9);
 }
 
-/* Whoever asks notices before long; from then on all do. */
+/* One call soon notices the death. From then on all calls fail. */
 static void life_after_death(struct bed *t, struct things *x)
 {
 	char text[512];
@@ -160,12 +163,12 @@ struct waiter {
 	struct bed *bed;
 	struct things *things;
 	PJRT_Event *event;
-	int (*wait)(struct waiter *w); /* returns the code */
+	int (*wait)(struct waiter *w); /* returns the error code */
 	pthread_t thread;
 	_Atomic int state; /* 1: about to wait, 2: told */
 	int code;
 	uint64_t end_ns;
-	_Atomic unsigned long done; /* what was done before the end */
+	_Atomic unsigned long done; /* calls completed before the end */
 	_Atomic pid_t tid;
 };
 
@@ -209,7 +212,7 @@ static int wait_for_compile(struct waiter *w)
 	return code_of(try_compile(w->bed, text, strlen(text), &p));
 }
 
-/* Larger than what there is of the arena: it has to ask for more. */
+/* An upload larger than the arena, which has to grow. */
 static int wait_for_big_upload(struct waiter *w)
 {
 	size_t bytes = 150 * MB;
@@ -248,7 +251,7 @@ static int wait_for_serialize(struct waiter *w)
 	return code_of(api->PJRT_Executable_Serialize(&a));
 }
 
-/* The daemon is frozen, somebody waits for it, and it is killed. */
+/* The daemon is frozen, a thread waits for it, and the daemon is killed. */
 static void death_while(struct bed *t, int (*wait)(struct waiter *w))
 {
 	struct things x;
@@ -313,8 +316,8 @@ static void on_ready(PJRT_Error *error, void *arg)
 }
 
 /*
- * An iteration that never ends, with somebody in Await, somebody in OnReady and a download behind
- * it.
+ * An iteration never ends. One thread waits in Await, a callback in OnReady, and a download behind
+ * the iteration.
  */
 static void death_during_an_iteration(void **state)
 {
@@ -361,7 +364,7 @@ static void death_during_an_iteration(void **state)
 	assert_int_equal(atomic_load(&unseen.count), 1);
 }
 
-/* The daemon stops as it should, with a client in the middle of something. */
+/* The daemon stops in order while a client is at work. */
 static void a_stop_is_a_death_too(void **state)
 {
 	struct bed *t = *state;
@@ -377,7 +380,7 @@ static void a_stop_is_a_death_too(void **state)
 	p = compile_text(t, "fake 1\noutput f32 4 = fill 0\nhang\n");
 	ok(try_execute(&(struct run){ .loaded = p, .outputs = &b }));
 	ready = ready_event(b);
-	daemon_stop(&t->daemon); /* asserts that it ends well */
+	daemon_stop(&t->daemon); /* asserts that the daemon exits with success */
 	killed_at = host_now_ns();
 	code = await(ready);
 	assert_true(code == SAL_UNAVAILABLE || code == SAL_CANCELLED);
@@ -501,7 +504,7 @@ static void expect_full_swing(struct waiter *w)
 			(void)sched_yield(); /* or the deadline */
 }
 
-/* Nobody gets anything done any more, all having begun. */
+/* Waits until no thread makes progress any more. All threads have begun. */
 static void expect_standstill(struct waiter *w)
 {
 	unsigned long before = 0;
@@ -517,7 +520,7 @@ static void expect_standstill(struct waiter *w)
 		if (now != before)
 			looks = 0;
 		before = now;
-		(void)usleep(1000); /* between two looks */
+		(void)usleep(1000); /* between two counts */
 	}
 }
 
@@ -551,13 +554,13 @@ static void death_in_full_swing(void **state)
 	everybody_ends(*state, false);
 }
 
-/* The submission ring is full and all wait for room in it. */
+/* The submission ring is full, and all threads wait for room. */
 static void death_with_a_full_ring(void **state)
 {
 	everybody_ends(*state, true);
 }
 
-/* The process goes on with another daemon, while the old client is still about. */
+/* The process connects to another daemon while the old client still exists. */
 static void a_new_daemon_takes_over(void **state)
 {
 	struct bed *t = *state;
@@ -575,7 +578,7 @@ static void a_new_daemon_takes_over(void **state)
 		next.device = a.devices[0];
 	}
 	things_create(&next, &y);
-	assert_int_equal(ready_code(x.sum), 0); /* that was so before */
+	assert_int_equal(ready_code(x.sum), 0); /* the sum was ready before */
 	life_after_death(t, &x);
 	expect_vector(y.sum, 11, 2);
 	assert_int_equal(things_destroy(&y), 0);
@@ -583,7 +586,7 @@ static void a_new_daemon_takes_over(void **state)
 	daemon_stop(&next.daemon);
 }
 
-/* The client goes first, with everything in the air. */
+/* The client is destroyed first, with work under way. */
 static void clients_may_go_first(void **state)
 {
 	struct bed *t = *state;
@@ -605,7 +608,7 @@ static void clients_may_go_first(void **state)
 	client_destroy(t->client);
 	t->client = NULL;
 	for (i = 0; i < 20; i++) {
-		int code = await(done[i]); /* done, or never to be known: but no waiting */
+		int code = await(done[i]); /* done or UNAVAILABLE, but no hang */
 
 		assert_true(code == 0 || code == SAL_UNAVAILABLE);
 	}
@@ -614,7 +617,7 @@ static void clients_may_go_first(void **state)
 
 /* Fork */
 
-/* What a child does with what it inherited. The exit status says how much went wrong. */
+/* A child uses its inherited objects. The exit status counts the failures. */
 static void child_life(struct bed *t, struct things *x)
 {
 	char text[512] = "";
@@ -641,13 +644,13 @@ static void a_forked_child_can_let_go(void **state)
 		if (pid == 0)
 			child_life(t, &x);
 		assert_int_equal(host_wait_child(pid, 10), 0);
-		expect_vector(x.args[0], 1, 1); /* the parent goes on */
+		expect_vector(x.args[0], 1, 1); /* the parent goes on working */
 	}
 	daemon_expect_sessions(&t->daemon, 1);
 	assert_int_equal(things_destroy(&x), 0);
 }
 
-/* What is not ready at the fork never will be, in the child. */
+/* In the child, an event that is pending at the fork never becomes ready. */
 static void a_forked_child_does_not_wait(void **state)
 {
 	struct bed *t = *state;
@@ -679,13 +682,13 @@ static void a_forked_child_does_not_wait(void **state)
 	loaded_destroy(p);
 }
 
-/* A child may start over: it is a job of its own. */
+/* A child may create its own client, which is a separate job. */
 static void a_forked_child_can_start_over(void **state)
 {
 	struct bed *t = *state;
 	pid_t pid;
 
-	client_destroy(t->client); /* so that the thread sanitizer lets the child have threads */
+	client_destroy(t->client); /* the thread sanitizer then lets the child have threads */
 	t->client = NULL;
 	pid = fork();
 	if (pid == 0) {
@@ -709,7 +712,7 @@ static void a_forked_child_can_start_over(void **state)
 	daemon_expect_sessions(&t->daemon, 0);
 }
 
-/* The daemon notices the death of a job whose forked child lives on. */
+/* The daemon notices the death of a job while the job's forked child lives on. */
 static void a_child_does_not_keep_the_job_alive(void **state)
 {
 	struct bed *t = *state;
@@ -744,13 +747,13 @@ static void a_child_does_not_keep_the_job_alive(void **state)
 	assert_int_equal(kill(job, SIGKILL), 0);
 	assert_int_equal(waitpid(job, NULL, 0), job);
 	daemon_expect_sessions(&t->daemon, 0);
-	assert_int_equal(kill(child, 0), 0); /* it is there */
+	assert_int_equal(kill(child, 0), 0); /* the child is alive */
 	(void)kill(child, SIGKILL);
 	(void)close(ends[0]);
 	(void)close(ends[1]);
 }
 
-/* Forked while others are in the middle of every lock: the child must not inherit a locked one. */
+/* The parent forks while other threads hold locks. The child must not inherit a locked lock. */
 static void forks_in_full_swing(void **state)
 {
 	struct bed *t = *state;
@@ -759,7 +762,7 @@ static void forks_in_full_swing(void **state)
 	int i;
 
 	if (host_is_sanitized())
-		skip(); /* their own locks do not survive this */
+		skip(); /* the sanitizers' own locks do not survive this */
 	things_create(t, &x);
 	things_create(t, &own);
 	for (i = 0; i < 4; i++) {
@@ -834,7 +837,7 @@ static void clients_leave_nothing(void **state)
 	assert_true(fds_of(t->daemon.pid) <= daemon_fds + 2);
 }
 
-/* A client that goes without tidying up: its session is tidied up for it. */
+/* A client exits without destroying anything: the daemon ends its session. */
 static void sessions_are_tidied_up(void **state)
 {
 	struct bed *t = *state;

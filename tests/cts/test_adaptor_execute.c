@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Iterations: outputs that will be, donation, errors and whom they reach, order, and many threads
- * at once.
+ * Iterations: pending outputs, donation, errors and where they go, order, and many threads at once.
  */
 #include "support/plugin_host.h"
 
@@ -112,7 +111,7 @@ static void donation_is_visible_at_once(void **state)
 static void what_is_not_donatable_stays(void **state)
 {
 	static const int64_t retained[] = { 0 };
-	static const int64_t odd[] = { 0, 0, 0, 0, 7, -1, INT64_MAX, 0 }; /* twice, and none */
+	static const int64_t odd[] = { 0, 0, 0, 0, 7, -1, INT64_MAX, 0 }; /* repeated, invalid */
 	struct bed *t = *state;
 	PJRT_LoadedExecutable *p = compile(t, PROGRAM_DONATE);
 	PJRT_Buffer *args[] = { put_vector(t, 1), put_vector(t, 10) }, *sum = NULL;
@@ -141,7 +140,7 @@ static void what_is_not_donatable_stays(void **state)
 	loaded_destroy(p);
 }
 
-/* As the vendor does, so that results are the same: a numpy view holds on to it. */
+/* A numpy view holds a reference: the buffer is not donated. The vendor does the same. */
 static void what_somebody_looks_at_stays(void **state)
 {
 	struct bed *t = *state;
@@ -164,8 +163,8 @@ static void what_somebody_looks_at_stays(void **state)
 }
 
 /*
- * One buffer for two places: donated to both, or donated to one and used by the other. Nothing
- * happens to it.
+ * The same buffer is donated twice, or donated once and used once: the call is refused, and the
+ * buffer stays valid.
  */
 static void nothing_is_donated_twice(void **state)
 {
@@ -181,7 +180,7 @@ static void nothing_is_donated_twice(void **state)
 	assert_null(outputs[1]);
 	assert_false(is_deleted(a));
 	expect_vector(a, 1, 1);
-	ok(try_run(one, fine, 2, outputs)); /* what was refused has left no mark */
+	ok(try_run(one, fine, 2, outputs)); /* the refused calls changed nothing */
 	assert_true(is_deleted(a));
 	expect_vector(outputs[0], 11, 2);
 	buffer_destroy(outputs[0]);
@@ -213,10 +212,7 @@ static void a_chain_of_donations(void **state)
 
 /* Errors */
 
-/*
- * What is told to go wrong goes wrong for its outputs and what is computed from them, and nobody
- * else.
- */
+/* A failed iteration affects its own outputs and results computed from them, and nothing else. */
 static void errors_reach_whom_they_concern(void **state)
 {
 	static const char *const texts[] = {
@@ -296,7 +292,7 @@ static void wrong_calls_are_refused(void **state)
 		     .output_lists = output_lists),
 		SAL_UNIMPLEMENTED, NULL);
 	assert_null(outputs[0]);
-	for (n = 0; n <= 3; n++) { /* too few, too many */
+	for (n = 0; n <= 3; n++) { /* too few and too many */
 		if (n == 2)
 			continue;
 		ok(try_run(p, args, n, outputs));
@@ -312,8 +308,8 @@ static void wrong_calls_are_refused(void **state)
 }
 
 /*
- * To the last that the protocol has room for, the daemon says what it thinks of them; beyond,
- * nobody is asked.
+ * Up to the protocol's maximum of arguments, the daemon judges their number. Above the maximum, the
+ * plugin refuses the call.
  */
 static void there_is_a_most_of_arguments(void **state)
 {
@@ -340,7 +336,7 @@ static void there_is_a_most_of_arguments(void **state)
 	loaded_destroy(p);
 }
 
-/* Arguments of another shape than the program's. */
+/* Arguments whose shapes differ from the program's. */
 static void wrong_shapes_are_refused(void **state)
 {
 	struct bed *t = *state;
@@ -353,7 +349,7 @@ static void wrong_shapes_are_refused(void **state)
 	};
 	PJRT_Buffer *sum = NULL;
 
-	ok(try_run(p, args, 2, &sum)); /* only the daemon knows */
+	ok(try_run(p, args, 2, &sum)); /* only the daemon knows the shapes */
 	assert_int_equal(ready_code(sum), SAL_INVALID_ARGUMENT);
 	buffer_destroy(sum);
 	expect_vector(args[0], 1, 1);
@@ -408,7 +404,7 @@ static void no_outputs_at_all(void **state)
 	loaded_destroy(p);
 }
 
-/* Asked for in one breath: each sees what the one before it made. */
+/* Iterations submitted without waiting: each uses the output of the one before. */
 static void order_is_kept(void **state)
 {
 	struct bed *t = *state;
@@ -427,7 +423,7 @@ static void order_is_kept(void **state)
 					      .outputs = &all[i],
 					      .done = i == 299 ? &last : NULL }));
 		if (i % 2)
-			buffer_destroy(all[i - 1]); /* while it is in use */
+			buffer_destroy(all[i - 1]); /* while an iteration uses the buffer */
 	}
 	expect_vector(all[299], 299, 300);
 	assert_int_equal(await(last), 0);
@@ -452,7 +448,7 @@ static void the_device_can_be_named(void **state)
 	loaded_destroy(p);
 }
 
-/* One event for each execution, all the caller's. */
+/* Each execution has its own event, which the caller owns. */
 static void completion_events_are_separate(void **state)
 {
 	struct bed *t = *state;
@@ -497,7 +493,7 @@ static void on_called(PJRT_Error *error, void *arg)
 	(void)atomic_fetch_add(&g->called, 1);
 }
 
-/* Not with cmocka: its checks are for the main thread. */
+/* Without cmocka, whose assertions work in the main thread only. */
 static bool holds(PJRT_Buffer *b, float first, float step)
 {
 	float data[LANES] = { 0 };
@@ -608,7 +604,7 @@ static void sixteen_threads_at_once(void **state)
 		assert_int_equal(pthread_join(threads[i], NULL), 0);
 	assert_int_equal(atomic_load(&g.failed), 0);
 	expect_vector(g.shared, 1, 1);
-	/* The outputs were ready, so the callbacks have been called or are about to be. */
+	/* The outputs are ready, so all callbacks have been called or will be soon. */
 	while (atomic_load(&g.called) < THREADS * g.rounds)
 		(void)sched_yield();
 	assert_int_equal(atomic_load(&g.called), THREADS * g.rounds);
@@ -617,7 +613,10 @@ static void sixteen_threads_at_once(void **state)
 	loaded_destroy(g.donate);
 }
 
-/* Programs and arguments deleted by one thread while another uses them: an error at worst. */
+/*
+ * One thread deletes programs and arguments that another thread uses. The user gets an error at
+ * worst.
+ */
 struct race {
 	struct bed *bed;
 	PJRT_LoadedExecutable *program;

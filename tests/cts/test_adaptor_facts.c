@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client says about itself: its device, memories and topology. JAX aborts when one of these
- * calls fails, and holds the pointers for as long as the client lives.
+ * Facts about a client: its device, memories and topology. JAX aborts when one of these calls
+ * fails, and uses the pointers for the lifetime of the client.
  */
 #include "support/plugin_host.h"
 
@@ -30,7 +30,10 @@ static PJRT_DeviceDescription *description(PJRT_Device *device)
 
 static PJRT_TopologyDescription *topology(PJRT_Client *client)
 {
-	/* PJRT 0.81 hands it out as const; the functions of the topology take it as it is. */
+	/*
+	 * PJRT 0.81 returns the topology as const, but the topology functions take a pointer to
+	 * non-const.
+	 */
 	ARGS(Client_TopologyDescription, a, .client = client);
 
 	ok(api->PJRT_Client_TopologyDescription(&a));
@@ -288,13 +291,13 @@ static void topology_is_the_clients(void **state)
 	expect_values(attributes.attributes, attributes.num_attributes);
 	code = explain(api->PJRT_TopologyDescription_Serialize(&bytes), text, sizeof(text));
 	assert_int_equal(code,
-			 t->subject->is_fake ? SAL_UNIMPLEMENTED : 0); /* as the vendor has it */
+			 t->subject->is_fake ? SAL_UNIMPLEMENTED : 0); /* as from the vendor */
 	if (code == 0) {
 		expect_text(bytes.serialized_bytes, bytes.serialized_bytes_size);
 		assert_non_null(bytes.serialized_topology_deleter);
 		bytes.serialized_topology_deleter(bytes.serialized_topology);
 	}
-	/* It is the client's: whoever destroys it must not hurt. */
+	/* The client owns the topology: destroying the topology has no effect. */
 	ok(CALL(TopologyDescription_Destroy, .topology = d));
 	assert_ptr_equal(topology(t->client), d);
 	ok(api->PJRT_TopologyDescription_PlatformName(&name));
@@ -318,12 +321,12 @@ static void expect_in_use(struct bed *t, int64_t bytes, int64_t peak_bytes)
 	assert_int_equal(now.peak_bytes_in_use, peak_bytes);
 }
 
-/* As `salus set` does; 0: no limit. */
+/* Sets the job's memory limit, as `salus set` does. 0 removes the limit. */
 static void set_limit(struct bed *t, unsigned long long bytes)
 {
 	char question[256], answer[4096];
 
-	daemon_expect_sessions(&t->daemon, 1); /* the last test's has the same name */
+	daemon_expect_sessions(&t->daemon, 1); /* the last test's session has the same name */
 	(void)snprintf(question, sizeof(question),
 		       "{\"op\":\"set\", \"job\":\"%s\", \"memory\":%llu}\n",
 		       program_invocation_short_name, bytes);
@@ -350,7 +353,7 @@ static void memory_stats_are_the_sessions_own(void **state)
 	expect_in_use(t, 0, 0);
 	a = put_vector(t, 1);
 	b = put_vector(t, 2);
-	expect_in_use(t, 32, 32); /* also if they are still on their way */
+	expect_in_use(t, 32, 32); /* counts also uploads under way */
 	assert_int_equal(ready_code(b), 0);
 	ok(CALL(Buffer_Delete, .buffer = a));
 	expect_in_use(t, 16, 32);
@@ -367,14 +370,14 @@ static void the_limit_is_what_was_set(void **state)
 	assert_true(all > 4096);
 	set_limit(t, 4096);
 	assert_int_equal(stats(t).bytes_limit, 4096);
-	set_limit(t, (unsigned long long)all * 2); /* there is no more */
+	set_limit(t, (unsigned long long)all * 2); /* the device has no more */
 	assert_int_equal(stats(t).bytes_limit, all);
 	set_limit(t, 4096);
 	set_limit(t, 0);
 	assert_int_equal(stats(t).bytes_limit, all);
 }
 
-/* Nor does it count twice when it goes. */
+/* Deleting the buffer of a refused upload does not subtract its bytes again. */
 static void a_refused_upload_is_not_in_use(void **state)
 {
 	static const int64_t sizes[] = { 100, 5000, 3 << 20 };
@@ -399,7 +402,10 @@ static void a_refused_upload_is_not_in_use(void **state)
 	buffer_destroy(b);
 }
 
-/* Of a large one it is known without that anybody asks about it: here it shows in what uses it. */
+/*
+ * The plugin learns of a refused large upload without a question from the job. The uses of its
+ * buffer fail.
+ */
 static void a_refused_upload_is_noticed(void **state)
 {
 	struct bed *t = *state;
@@ -437,7 +443,7 @@ static void refused_outputs_are_not_in_use(void **state)
 	assert_int_equal(ready_code(args[0]) | ready_code(args[1]), 0);
 	set_limit(t, 1);
 	ok(try_execute(&run));
-	buffer_destroy(out[0]); /* maybe before it is known, maybe after */
+	buffer_destroy(out[0]); /* before or after the failure is known */
 	assert_int_equal(await(done), SAL_RESOURCE_EXHAUSTED);
 	expect_in_use(t, 32, 32);
 	buffer_destroy(out[1]);
@@ -454,7 +460,7 @@ static void refused_outputs_are_not_in_use(void **state)
 	loaded_destroy(swap);
 }
 
-/* Whoever asks about memory because something hangs must not hang. */
+/* A user may ask for memory statistics because a job hangs: the call must not wait. */
 static void memory_stats_wait_for_nobody(void **state)
 {
 	struct bed *t = *state;
@@ -472,7 +478,7 @@ static void memory_stats_wait_for_nobody(void **state)
 	buffer_destroy(a);
 }
 
-/* An older caller's struct is shorter: nothing behind it may be touched. */
+/* An older caller's struct is shorter: the plugin must not touch the memory behind it. */
 static void shorter_structs_are_respected(void **state)
 {
 	struct bed *t = *state;
@@ -502,7 +508,7 @@ static void longer_structs_are_fine(void **state)
 	assert_int_equal(devices.more[0], 0x5a);
 }
 
-/* The wrapper leaves extension_start uninitialised in some calls: it is never followed. */
+/* Some calls of the wrapper leave extension_start uninitialised: the plugin never follows it. */
 static void extensions_of_arguments_are_ignored(void **state)
 {
 	struct bed *t = *state;
@@ -539,7 +545,7 @@ static void two_clients_are_two_sessions(void **state)
 	daemon_expect_sessions(&t->daemon, 1);
 }
 
-/* The job's name comes from the environment; odd ones must not hurt. */
+/* The environment gives the job's name. Odd names must do no harm. */
 static void jobs_have_names(void **state)
 {
 	struct bed *t = *state;

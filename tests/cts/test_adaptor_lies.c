@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A daemon that lies, in every place where the plugin believes something: what a job gets is an
- * error that it can catch, and nothing of the connection stays behind.
+ * A daemon that lies, everywhere the plugin relies on its answers. The job gets an error that it
+ * can catch, and the plugin leaves nothing of the connection behind.
  */
 #include "support/false_daemon.h"
 #include "support/plugin_host.h"
@@ -16,9 +16,9 @@
 
 #include "base/err.h"
 
-#define LARGE 65536 /* bytes that go through the arena */
+#define LARGE 65536 /* bytes, which go through the arena */
 
-/* A job: something of everything */
+/* A job with one object of each kind */
 
 struct job {
 	struct bed bed;
@@ -61,7 +61,7 @@ static PJRT_Error *upload(struct job *j, size_t size)
 		&j->buffers[j->count++], NULL);
 }
 
-/* An iteration, and its result. */
+/* Runs an iteration and reads its result. */
 static PJRT_Error *step(struct job *j)
 {
 	PJRT_Buffer **out = &j->buffers[j->count++];
@@ -83,7 +83,7 @@ static PJRT_Error *work(struct job *j)
 	if (!error)
 		error = step(j);
 	if (!error)
-		error = step(j); /* now its result comes by itself */
+		error = step(j); /* now the result is prefetched */
 	if (!error)
 		error = upload(j, LARGE);
 	if (!error)
@@ -176,7 +176,7 @@ static void endless_rings(struct greeting *g)
 	g->welcome.ring_bytes = UINT64_C(1) << 63;
 }
 
-/* As of a daemon that knows of no holding: the memory is larger than that. */
+/* An older daemon has no holding, so its shared memory is smaller than the one sent here. */
 static void older_minor(struct greeting *g)
 {
 	g->welcome.minor = 0;
@@ -199,7 +199,7 @@ static void replace(int *fd, int other)
 	*fd = other;
 }
 
-/* Memory that could be taken away while somebody reads it. */
+/* Memory that its owner could truncate while the plugin reads it. */
 static int unsealed(uint64_t bytes)
 {
 	int fd = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -294,7 +294,7 @@ static void of_negative_size(struct sal_program_facts *f)
 	f->outputs = &o;
 }
 
-/* Hidden by a side of zero: there are no bytes. */
+/* The zero dimension hides the negative one: the array has no bytes. */
 static void of_minus_one(struct sal_program_facts *f)
 {
 	static const int64_t dims[] = { 0, -1 };
@@ -497,7 +497,7 @@ static void grown_by_what_can_shrink(struct growth *g)
 #define ABOUT(answer, fn) .name = #fn ", to " #answer, .speak = (fn), .to = ANSWER_##answer
 #define WELCOME(fn) .name = #fn, .greet = (fn)
 
-/* What the job is told: a code, 0 for nothing, and words. */
+/* The error that the job gets: a code (0: no error) and words. */
 static const struct {
 	struct lie lie;
 	int code;
@@ -580,7 +580,7 @@ static const struct {
 	{ { ABOUT(DOWNLOAD, more_bytes) }, 0, "" },
 	{ { ABOUT(DOWNLOAD, a_reply_instead) }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, twice) }, 0, "" },
-	/* The second is prefetched. */
+	/* The second download is a prefetch. */
 	{ { ABOUT(DOWNLOAD, fewer_bytes), .honest = 1 }, SAL_DATA_LOSS, "too few bytes" },
 	{ { ABOUT(DOWNLOAD, one_byte_fewer), .honest = 1, .once = true },
 	  SAL_DATA_LOSS,
@@ -619,8 +619,8 @@ static void a_lie(void **state)
 	assert_non_null(job.bytes);
 	host_deadline(10);
 	/*
-	 * One that sleeps answers at once: then whoever asked finds the lie itself. Else the reader
-	 * does.
+	 * A daemon that sleeps answers at once, and the calling thread finds the lie. Otherwise the
+	 * reader thread finds it.
 	 */
 	lie.sleeps = (size_t)(uintptr_t)*state >= LIES;
 	false_daemon_start(&daemon, &lie);
@@ -648,6 +648,6 @@ static int run_suite(void)
 
 int main(int argc, char **argv)
 {
-	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* there is no device behind it */
+	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* the false daemon has no device */
 	return host_main(argc, argv, run_suite);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small results that are read each time: they are here before they are asked for, and right in
- * every order of things.
+ * Small results that a job reads each time: they arrive before the job asks for them, and have the
+ * right bytes in every order of calls.
  */
 #include "support/plugin_host.h"
 
@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-/* How often an output is asked for after it was last read; see prefetch.c. */
+/* How many iterations prefetch an output after its last read; see prefetch.c. */
 #define CREDIT 8
 #define SMALL 1024 /* bytes; see prefetch.c */
 
@@ -23,7 +23,7 @@ static PJRT_Buffer *run_add(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args, 
 	return sum;
 }
 
-/* Iterations whose result is read: from the next on it comes by itself. */
+/* Runs iterations and reads their result. Later iterations prefetch the result. */
 static void make_a_habit(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 {
 	PJRT_Buffer *sum = run_add(p, args, NULL);
@@ -33,8 +33,8 @@ static void make_a_habit(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 }
 
 /*
- * The iteration has ended, and all that the daemon had to say about it was taken: answers come in
- * the order of questions, and here is the answer to a later one.
+ * Runs an iteration, and waits for its end and all its completions. Answers come in the order of
+ * the requests, and this function waits for the answer to a later request.
  */
 static PJRT_Buffer *run_and_rest(PJRT_LoadedExecutable *p, PJRT_Buffer *const *args)
 {
@@ -46,7 +46,7 @@ static PJRT_Buffer *run_and_rest(PJRT_LoadedExecutable *p, PJRT_Buffer *const *a
 	return sum;
 }
 
-/* Whether b can be read while the daemon does nothing at all; its bytes. */
+/* Reads b while the daemon is frozen. Returns whether the bytes were there before the thaw. */
 static bool read_alone(struct bed *t, PJRT_Buffer *b, void *data, size_t size)
 {
 	ARGS(Buffer_ToHostBuffer, a, .src = b, .dst = data, .dst_size = size);
@@ -97,10 +97,10 @@ static void what_is_read_each_time_is_here(void **state)
 	struct sum s = sum_create(t);
 	PJRT_Buffer *first = run_and_rest(s.add, s.args), *second, *third;
 
-	assert_false(is_here(t, first)); /* nobody could know; but now it was read */
+	assert_false(is_here(t, first)); /* unknown at first; this reads the output */
 	second = run_and_rest(s.add, s.args);
 	assert_true(is_here(t, second));
-	assert_true(is_here(t, second)); /* as often as you like */
+	assert_true(is_here(t, second)); /* any number of times */
 	expect_vector(first, 11, 2);
 	third = run_and_rest(s.add, s.args);
 	assert_true(is_here(t, third));
@@ -126,7 +126,7 @@ static void what_is_read_no_more_is_asked_for_no_more(void **state)
 	sum_destroy(&s);
 }
 
-/* Whether an output of so many bytes, beside a small one, is there by itself, once it was read. */
+/* Whether an output of this size, beside a small one, is prefetched after the job read it once. */
 static bool comes_by_itself(struct bed *t, size_t size)
 {
 	PJRT_Buffer *known = put_vector(t, 1), *outputs[2] = { NULL, NULL };
@@ -166,7 +166,7 @@ static void only_small_results_come_by_themselves(void **state)
 	assert_false(comes_by_itself(t, (size_t)4 * SMALL));
 }
 
-/* Of several outputs those that are read, each for itself. */
+/* Of several outputs, only those that the job reads are prefetched. */
 static void each_output_for_itself(void **state)
 {
 	struct bed *t = *state;
@@ -189,7 +189,7 @@ static void each_output_for_itself(void **state)
 	loaded_destroy(swap);
 }
 
-/* Several readers, a part, while it is being computed and afterwards. */
+/* Several reads, one of them partial, during the iteration and afterwards. */
 static void all_readers_get_it(void **state)
 {
 	static const char *const slow = "fake 1\noutput s32 4 = fill 7\ntime 50000000\n";
@@ -249,7 +249,7 @@ static void errors_come_with_it(void **state)
 	loaded_destroy(p);
 }
 
-/* Buffers and programs that go before the bytes come, or before they are read. */
+/* Buffers and programs are destroyed before the bytes arrive or are read. */
 static void it_may_come_too_late(void **state)
 {
 	struct bed *t = *state;
@@ -272,7 +272,7 @@ static void it_may_come_too_late(void **state)
 	buffer_destroy(b);
 }
 
-/* It is asked for, and then an iteration takes its place over. */
+/* The prefetch is under way when an iteration takes over the donated buffer. */
 static void what_is_donated_was_read_before(void **state)
 {
 	struct bed *t = *state;
@@ -293,7 +293,7 @@ static void what_is_donated_was_read_before(void **state)
 	loaded_destroy(p);
 }
 
-/* Asked for while it is computed, given away to the next iteration, and read all the same. */
+/* A pending output is read, then donated to the next iteration. The read gets the right bytes. */
 static void a_read_before_a_donation(void **state)
 {
 	struct bed *t = *state;

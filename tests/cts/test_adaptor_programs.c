@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling, what is known of a program, how long it lives, and its serialised form. */
+/* Programs: compilation, facts, lifetime, and the serialised form. */
 #include "support/plugin_host.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static void a_broken_program_is_explained(void **state)
 	refused(try_compile(t, text, strlen(text), &p), t->subject->broken_code,
 		t->subject->broken_words);
 	assert_null(p);
-	p = compile(t, PROGRAM_ADD); /* nothing is broken by it */
+	p = compile(t, PROGRAM_ADD); /* the failure broke nothing */
 	run_add(t, p);
 	loaded_destroy(p);
 }
@@ -50,11 +50,11 @@ static void an_empty_program_is_refused(void **state)
 
 	assert_true(code_of(try_compile(t, "", 0, &p)) != 0);
 	assert_null(p);
-	p = compile(t, PROGRAM_ADD); /* the client is still there */
+	p = compile(t, PROGRAM_ADD); /* the client still works */
 	loaded_destroy(p);
 }
 
-/* Options may be empty. The vendor does not like that, and says so; the fake does not care. */
+/* Options may be empty. The vendor refuses empty options, and the fake device ignores options. */
 static void empty_options_are_options(void **state)
 {
 	struct bed *t = *state;
@@ -70,7 +70,7 @@ static void empty_options_are_options(void **state)
 	assert_int_equal(code, t->subject->is_fake ? 0 : SAL_INTERNAL);
 	if (code == 0)
 		loaded_destroy(a.executable);
-	loaded_destroy(compile(t, PROGRAM_ADD)); /* the client is still there */
+	loaded_destroy(compile(t, PROGRAM_ADD)); /* the client still works */
 }
 
 static void odd_formats_are_refused(void **state)
@@ -95,7 +95,7 @@ static void odd_formats_are_refused(void **state)
 	loaded_destroy(compile(t, PROGRAM_ADD));
 }
 
-/* CompileOptionsProto that is no proto, and one that asks for two replicas. */
+/* A CompileOptionsProto that is not a protocol buffer, and one that asks for two replicas. */
 static void bad_options_are_refused(void **state)
 {
 	static const char garbage[] = { (char)0xff, (char)0xff, (char)0xff };
@@ -113,12 +113,12 @@ static void bad_options_are_refused(void **state)
 	     .compile_options_size = sizeof(two));
 
 	refused(api->PJRT_Client_Compile(&a), SAL_INVALID_ARGUMENT, "CompileOptionsProto");
-	if (!t->subject->is_fake) /* which has no say in it */
+	if (!t->subject->is_fake) /* the fake device ignores options */
 		assert_true(code_of(api->PJRT_Client_Compile(&b)) != 0);
 	loaded_destroy(compile(t, PROGRAM_ADD));
 }
 
-/* Larger than a segment of the arena; comments make it so. */
+/* A program larger than a segment of the arena, filled up with comments. */
 static void a_huge_program_compiles(void **state)
 {
 	struct bed *t = *state;
@@ -264,7 +264,9 @@ static void fingerprints_tell_programs_apart(void **state)
 	loaded_destroy(q);
 }
 
-/* An older caller's struct ends before the fields for host memory: they are not written. */
+/*
+ * An older caller's struct ends before the fields for host memory: the plugin does not write them.
+ */
 static void shorter_memory_stats_are_respected(void **state)
 {
 	struct bed *t = *state;
@@ -326,7 +328,7 @@ static void what_is_deleted_does_not_run(void **state)
 			.loaded = p, .args = args, .arg_count = 2, .outputs = &sum }),
 		SAL_INVALID_ARGUMENT, "deleted");
 	assert_null(sum);
-	ok(api->PJRT_Executable_Name(&name)); /* what is known stays known */
+	ok(api->PJRT_Executable_Name(&name)); /* known facts stay known */
 	assert_true(name.executable_name_size > 0);
 	run_add(t, same);
 	executable_destroy(e);
@@ -336,7 +338,7 @@ static void what_is_deleted_does_not_run(void **state)
 	buffer_destroy(args[1]);
 }
 
-/* Deleting lets what runs finish. */
+/* Deleting a program lets its running iterations end. */
 static void what_runs_survives_its_deletion(void **state)
 {
 	struct bed *t = *state;
@@ -384,7 +386,7 @@ static void the_optimised_program_can_be_had(void **state)
 	loaded_destroy(p);
 }
 
-/* More than is kept in this process. */
+/* A program larger than the plugin stores in its own process. */
 static void a_large_optimised_program_can_be_had(void **state)
 {
 	struct bed *t = *state;
@@ -399,7 +401,7 @@ static void a_large_optimised_program_can_be_had(void **state)
 	memcpy(large, text, used); // NOLINT(bugprone-not-null-terminated-result): no string
 	for (size_t i = used; i < size; i += 50)
 		large[i] = '\n';
-	if (!t->subject->is_fake) /* whose optimised program is its text */
+	if (!t->subject->is_fake) /* the fake's optimised program is its text */
 		size = used;
 	ok(try_compile(t, large, size, &p));
 	a.executable = executable_of(p);
@@ -457,7 +459,7 @@ static void a_program_survives_the_round_trip(void **state)
 
 	loaded_destroy(p);
 	client_destroy(t->client);
-	t->client = client_create(); /* another session can have it too */
+	t->client = client_create(); /* another session can load the program, too */
 	ok(deserialize(t, blob, size, &q));
 	e = executable_of(q);
 	{
@@ -489,7 +491,7 @@ static void a_tampered_blob_is_refused(void **state)
 	assert_true(code_of(deserialize(t, blob, 1, &q)) != 0);
 	assert_true(code_of(deserialize(t, "garbage garbage garbage", 23, &q)) != 0);
 	assert_true(code_of(deserialize(t, blob, 0, &q)) != 0);
-	ok(deserialize(t, blob, size, &q)); /* and the client is still there */
+	ok(deserialize(t, blob, size, &q)); /* the client still works */
 	run_add(t, q);
 	loaded_destroy(q);
 	loaded_destroy(p);
@@ -520,7 +522,7 @@ static void a_blob_of_another_key_is_refused(void **state)
 	free(blob);
 }
 
-/* A crash of the compiler costs this compile, and nothing else. */
+/* A crash of the compiler fails this compilation and nothing else. */
 static void a_crash_of_the_compiler_is_survived(void **state)
 {
 	struct bed *t = *state;
@@ -537,7 +539,7 @@ static void a_crash_of_the_compiler_is_survived(void **state)
 	loaded_destroy(p);
 }
 
-/* Layouts: the extension, as xla/pjrt/extensions/layouts has it */
+/* Layouts: the extension, as in xla/pjrt/extensions/layouts */
 
 struct layout_serialize {
 	size_t struct_size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the plugin says to the daemon: of the job, of programs, and that there is room; the test
- * plays the daemon.
+ * What the plugin tells the daemon: about the job, about programs, and about room in the ring. The
+ * test plays the daemon.
  */
 #include "support/scene.h"
 
@@ -13,7 +13,7 @@
 
 static const struct lie honest = { .name = "none", .sleeps = true };
 
-/* Of the job */
+/* The job */
 
 static const char *const wishes[] = { "SALUS_JOB_NAME", "SALUS_MEMORY", "SALUS_WEIGHT",
 				      "SALUS_PRIORITY", "SALUS_TIME",	"SALUS_KIND" };
@@ -61,7 +61,7 @@ static void the_hello_is_what_was_wished(void **state)
 	assert_int_equal(h.kind, 0);
 }
 
-/* Nonsense is an error, not a guess; nobody is even asked. */
+/* A nonsensical value is an error, not a guess. The plugin does not even connect. */
 static void wishes_that_make_no_sense_are_refused(void **state)
 {
 	static const char *const nonsense[][2] = {
@@ -81,7 +81,7 @@ static void wishes_that_make_no_sense_are_refused(void **state)
 	}
 }
 
-/* Of programs */
+/* Programs */
 
 static char long_name[100 << 10];
 
@@ -94,7 +94,7 @@ static void with_a_long_name(struct sal_program_facts *f)
 
 #define LONG_TEXT (600 << 10) /* more than half of the arena */
 
-/* Text, sealed bytes and facts of programs are in the arena only as long as they are needed. */
+/* Text, sealed bytes and facts of programs stay in the arena only while they are needed. */
 static void programs_leave_the_arena(void **state)
 {
 	static const struct lie lie = { .name = "none",
@@ -123,7 +123,7 @@ static void programs_leave_the_arena(void **state)
 	scene_close(&s);
 }
 
-/* Once, when the last who has it lets go, or before, if it is deleted. */
+/* A program is unloaded once: when its last reference is dropped, or when it is deleted before. */
 static void a_program_is_unloaded_once(void **state)
 {
 	PJRT_LoadedExecutable *p;
@@ -135,7 +135,7 @@ static void a_program_is_unloaded_once(void **state)
 	p = compile_text(&s.bed, "any");
 	e = executable_of(p);
 	loaded_destroy(p);
-	buffer_destroy(scene_put(&s, 100)); /* urgent: all before it has been taken, then */
+	buffer_destroy(scene_put(&s, 100)); /* urgent: all earlier records are taken too */
 	while (atomic_load(&s.daemon.records) < 3)
 		(void)sched_yield();
 	assert_int_equal(atomic_load(&s.daemon.unloads), 0);
@@ -149,7 +149,7 @@ static void a_program_is_unloaded_once(void **state)
 	scene_close(&s);
 }
 
-/* How large it is, then its bytes, as JAX asks for it. */
+/* Asks for the size, then for the bytes, as JAX does. */
 static size_t optimized_program(PJRT_Executable *e)
 {
 	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
@@ -181,7 +181,7 @@ static void an_optimised_program_is_fetched_once(void **state)
 	loaded_destroy(p);
 	executable_destroy(e);
 	loaded_destroy(
-		compile_text(&s.bed, "other")); /* unload, compile, facts: nothing else was sent */
+		compile_text(&s.bed, "other")); /* unload, compile, facts, and no other record */
 	assert_int_equal(atomic_load(&s.daemon.records), before + 4);
 	scene_close(&s);
 }
@@ -223,9 +223,9 @@ static void an_output_without_a_layout_is_row_major(void **state)
 	scene_close(&s);
 }
 
-/* That there is room */
+/* Room in the ring */
 
-/* More records than the ring holds; only the first of them counts. */
+/* The daemon sends more records than the ring holds. Only the first of them counts. */
 static void over_and_over(struct spoken *s)
 {
 	s->times = FALSE_RING_BYTES / sizeof(struct sal_msg_done) + 1000;
@@ -237,7 +237,7 @@ struct hold {
 	int code; /* written before called */
 };
 
-/* Nothing is taken from the ring meanwhile. */
+/* The reader takes nothing from the ring until the ring is full. */
 static void hold_until_full(PJRT_Error *error, void *arg)
 {
 	struct hold *h = arg;
@@ -269,7 +269,7 @@ static void a_daemon_that_waits_for_room_is_told(void **state)
 	while (!atomic_load(&hold.called))
 		(void)sched_yield();
 	assert_int_equal(hold.code, 0);
-	loaded_destroy(compile_text(&s.bed, "other")); /* answered behind all that */
+	loaded_destroy(compile_text(&s.bed, "other")); /* answered after all those records */
 	ok(CALL(Event_Destroy, .event = done));
 	buffer_destroy(out);
 	loaded_destroy(p);
@@ -293,6 +293,6 @@ static int run_suite(void)
 
 int main(int argc, char **argv)
 {
-	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* there is no device behind it */
+	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* the false daemon has no device */
 	return host_main(argc, argv, run_suite);
 }

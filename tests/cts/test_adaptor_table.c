@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugin before it has a client: the table, its errors, what it exports, and what Create says
- * when there is nobody to talk to, or the wrong one.
+ * The plugin without a client: its table, its errors, its exports, and the errors of Create when no
+ * daemon or a wrong one listens.
  */
 #include "support/plugin_host.h"
 
@@ -96,7 +96,7 @@ static void missing_functions_say_so(void **state)
 	CHECK_MISSING(Client_FulfillAliasBuffer);
 }
 
-/* What a framework may do before there is a client, and with nothing at all. */
+/* Calls that a framework may make without a client, and with NULL. */
 static void nothing_is_destroyed(void **state)
 {
 	ARGS(Plugin_Attributes, a);
@@ -164,7 +164,7 @@ static void longer_structs_are_fine(void **state)
 
 /* The file */
 
-/* The lines that a command prints about the plugin, one after the other. */
+/* The lines that a command prints about the plugin. */
 static size_t lines_of(const char *command, char lines[][256], size_t room)
 {
 	char whole[512];
@@ -204,7 +204,7 @@ static void libc_is_all_it_needs(void **state)
 	assert_int_equal(needed, 1);
 }
 
-/* Nobody there */
+/* No daemon */
 
 struct counts {
 	size_t fds, threads;
@@ -293,9 +293,11 @@ static void nonsense_about_the_job_is_refused(void **state)
 	}
 }
 
-/* The wrong one there */
+/* The wrong daemon */
 
-/* A daemon that answers one hello with given bytes and descriptors, and hangs up. */
+/*
+ * A daemon that answers one hello with given bytes and descriptors, and then closes the connection.
+ */
 struct impostor {
 	char dir[64], path[96];
 	int listener;
@@ -368,7 +370,7 @@ static void impostor_end(struct impostor *p)
 	(void)rmdir(p->dir);
 }
 
-/* What Create says to it. */
+/* Creates a client against the impostor. Returns the code and the text of the error. */
 static int meet(struct impostor *p, char *text, size_t room)
 {
 	int code;
@@ -419,7 +421,7 @@ static struct sal_welcome welcome(void)
 	};
 }
 
-/* The sentence names both versions and says what to do about it. */
+/* The error names both versions and says what to do. */
 static void it_is_of_another_age(void **state)
 {
 	struct sal_welcome w = welcome();
@@ -453,7 +455,7 @@ static void it_refuses_us(void **state)
 }
 
 /*
- * A daemon of that minor, with a device and nothing else; what follows the welcome is in `facts`.
+ * The welcome of a daemon of this minor version, with one device only. `facts` follows the welcome.
  */
 struct plain_welcome {
 	struct sal_welcome w;
@@ -510,7 +512,10 @@ static void expect_stats(PJRT_Client *client, int64_t peak_bytes, int64_t limit_
 	assert_int_equal(now.bytes_limit, limit_bytes);
 }
 
-/* One before the holding tells the limit once; a later one at any time, and its last word stays. */
+/*
+ * A daemon without the holding tells the limit once. A later daemon tells it at any time, and its
+ * last values stay.
+ */
 static void it_is_of_another_minor(void **state)
 {
 	static const uint32_t minors[] = { 0, 1, SAL_MINOR_HOLDING, 77 };
@@ -541,7 +546,7 @@ static void it_is_of_another_minor(void **state)
 	}
 }
 
-/* Failing to connect a thousand times costs nothing. */
+/* A thousand failed connections leave nothing behind. */
 static void failures_leave_nothing(void **state)
 {
 	uint64_t before, after;

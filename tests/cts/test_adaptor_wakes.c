@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is woken, when, and what goes over the wire: the plugin beside a daemon that the test plays
- * itself, and which sleeps until it is rung for, as the real one does.
+ * Which thread is woken, when, and which records are sent. The test plays the daemon, which sleeps
+ * until the plugin rings, as the real daemon does.
  */
 #include "support/scene.h"
 #include "support/threads.h"
@@ -17,7 +17,7 @@
 
 #include "base/err.h"
 
-#define WAKE_BYTES (1 << 20) /* as buffer.c */
+#define WAKE_BYTES (1 << 20) /* as in buffer.c */
 
 /* A client of a false daemon */
 
@@ -31,7 +31,7 @@ static unsigned int rings(struct scene *s)
 	return atomic_load(&s->daemon.rings);
 }
 
-/* It has taken `more` records than `before`, and sleeps again. */
+/* Waits until the daemon has taken `more` records than `before`, and sleeps again. */
 static void expect_taken(struct scene *s, unsigned int before, unsigned int more)
 {
 	false_daemon_expect_asleep(&s->daemon, before + more);
@@ -41,7 +41,7 @@ static const struct lie sleeper = { .name = "none", .sleeps = true };
 
 /* Deletes */
 
-/* Somebody may wait for that memory. */
+/* A session may wait for the memory. */
 static void a_large_delete_wakes(void **state)
 {
 	struct scene s;
@@ -50,16 +50,16 @@ static void a_large_delete_wakes(void **state)
 	(void)state;
 	scene_open(&s, &sleeper);
 	b = scene_put(&s, WAKE_BYTES);
-	expect_taken(&s, 0, 2); /* the upload, and the question what became of it */
+	expect_taken(&s, 0, 2); /* the upload, and the request to await it */
 	ok(CALL(Buffer_Delete, .buffer = b));
 	expect_taken(&s, 2, 1);
-	buffer_destroy(b); /* it is gone already */
+	buffer_destroy(b); /* the buffer is deleted already */
 	scene_close(&s);
 }
 
 #define SMALL_ONES 10
 
-/* Small ones wait for the next record that is urgent; then all are taken at once. */
+/* Small deletes wait for the next urgent record. Then the daemon takes all records at once. */
 static void small_deletes_wake_nobody(void **state)
 {
 	unsigned int round, taken = 0, left = 0, rung;
@@ -84,7 +84,7 @@ static void small_deletes_wake_nobody(void **state)
 		expect_taken(&s, taken, 0);
 		assert_int_equal(rings(&s), rung + 1);
 		buffer_destroy(urgent);
-		left = 1; /* nobody has seen that yet */
+		left = 1; /* the daemon has not read this delete yet */
 	}
 	scene_close(&s);
 }
@@ -92,7 +92,7 @@ static void small_deletes_wake_nobody(void **state)
 #define MIDDLING (100 << 10)
 #define ENOUGH (WAKE_BYTES / MIDDLING + 1)
 
-/* Their bytes are added up; once they were worth it, they count from zero again. */
+/* The bytes of small deletes add up. After a wake-up the sum starts at zero again. */
 static void many_small_deletes_are_a_large_one(void **state)
 {
 	PJRT_Buffer *all[2 * ENOUGH - 1];
@@ -120,11 +120,12 @@ static void many_small_deletes_are_a_large_one(void **state)
 	scene_close(&s);
 }
 
-/* A full ring is a reason to wake the daemon, even if nothing in it is urgent. */
+/* A full ring wakes the daemon, even if no record in it is urgent. */
 static void a_full_ring_wakes(void **state)
 {
 	/*
-	 * Fewer bytes are deleted than are worth waking for; the records fill more than the ring.
+	 * The deleted bytes are too few to wake the daemon. The records are more than the ring
+	 * holds.
 	 */
 	const size_t count = FALSE_RING_BYTES / sizeof(struct sal_msg_delete) + 1;
 	PJRT_Buffer **all = calloc(count, sizeof(PJRT_Buffer *));
@@ -237,7 +238,7 @@ static void of_a_dimension_twice(struct sal_program_facts *f)
 	f->outputs = &o;
 }
 
-/* Then it is taken for row-major. */
+/* The plugin treats an invalid layout as row-major. */
 static void a_layout_that_cannot_be_is_not_believed(void **state)
 {
 	static const struct lie lie = { .name = "none", .of_program = of_a_dimension_twice };
@@ -286,8 +287,8 @@ static void expect_call(struct seen *seen)
 }
 
 /*
- * Who polled in vain leaves the daemon with the duty to ring: nobody else would see what comes
- * later.
+ * After polling without success, the daemon must ring again: no other thread would see a later
+ * completion.
  */
 static void what_comes_after_polling_is_seen(void **state)
 {
@@ -331,7 +332,9 @@ static void fails_and_leaves(struct spoken *s)
 	s->last = true;
 }
 
-/* What it said before it hung up still counts, though it rang for nobody. */
+/*
+ * The completions sent before the daemon closes the connection still count, though it did not ring.
+ */
 static void last_words_are_heard(void **state)
 {
 	static const struct lie lie = { .name = "none",
@@ -354,7 +357,7 @@ static void last_words_are_heard(void **state)
 	assert_string_equal(seen.text, "last words");
 	while (explain(try_execute(&(struct run){ .loaded = p, .outputs = &later }), text,
 		       sizeof(text)) == 0) {
-		buffer_destroy(later); /* it has not noticed yet */
+		buffer_destroy(later); /* the plugin has not noticed yet */
 		later = NULL;
 	}
 	assert_non_null(strstr(text, "connection to salusd is lost"));
@@ -364,14 +367,14 @@ static void last_words_are_heard(void **state)
 	scene_close(&s);
 }
 
-/* Words for the job's user */
+/* Messages for the job's user */
 
 static void after_a_word(struct spoken *s)
 {
 	s->word = "salus: something for you to read";
 }
 
-/* What is on stderr after a compilation that came with a word. */
+/* The text on stderr after a compilation whose answer carries a message. */
 static void stderr_of_a_word(char *text, size_t room)
 {
 	static const struct lie lie = { .name = "none",
@@ -412,7 +415,7 @@ static void words_are_shown_unless_they_are_not_wanted(void **state)
 
 /* The greeting */
 
-/* A later version's: more of it comes before the facts. */
+/* The greeting of a later version: more fields come before the facts. */
 static void longer(struct greeting *g)
 {
 	const size_t more = 64;
@@ -453,10 +456,7 @@ static PJRT_Device_MemoryStats_Args stats(struct scene *s)
 	return a;
 }
 
-/*
- * An older daemon does not tell: then the peak is the most that was in use at once, as counted
- * here.
- */
+/* An older daemon does not tell the peak: then the plugin counts the most bytes in use at once. */
 static void without_being_told_the_peak_is_counted(void **state)
 {
 	static const struct lie older = { .name = "none", .older = true };
@@ -483,7 +483,7 @@ static void without_being_told_the_peak_is_counted(void **state)
 
 /* The arena */
 
-#define BEYOND (FALSE_SEGMENT_BYTES + 4096) /* more than the first segment has */
+#define BEYOND (FALSE_SEGMENT_BYTES + 4096) /* larger than the first segment */
 
 struct uploader {
 	struct scene *scene;
@@ -491,7 +491,7 @@ struct uploader {
 	PJRT_Buffer *buffer;
 };
 
-static struct uploader second; /* for the lie below, which gets no argument */
+static struct uploader second; /* for once_both_want_it, which gets no argument */
 
 static void *upload_second(void *arg)
 {
@@ -510,7 +510,7 @@ static void once_both_want_it(struct growth *g)
 		(void)sched_yield();
 }
 
-/* What was given to one is looked at by the other before it asks, too. */
+/* A thread that waits to ask for a segment first tries the one that another thread got. */
 static void two_threads_need_one_segment(void **state)
 {
 	static const struct lie lie = { .name = "none", .grow = once_both_want_it, .generous = 2 };
@@ -540,7 +540,7 @@ static void on_signal(int number)
 	(void)atomic_fetch_add(&signals, 1);
 }
 
-/* They are the host's: if it blocks them, nobody takes them. */
+/* Signals belong to the host: if the host blocks a signal, the plugin's threads do not take it. */
 static void the_reader_takes_no_signals(void **state)
 {
 	struct sigaction action = { .sa_handler = on_signal }, old;
@@ -555,7 +555,7 @@ static void the_reader_takes_no_signals(void **state)
 	assert_int_equal(pthread_sigmask(SIG_BLOCK, &one, &before), 0);
 	assert_int_equal(kill(getpid(), SIGUSR2), 0);
 	buffer_destroy(scene_put(&s, 100));
-	loaded_destroy(compile_text(&s.bed, "any")); /* the reader had time, and something to do */
+	loaded_destroy(compile_text(&s.bed, "any")); /* the reader had time and work */
 	assert_int_equal(sigpending(&pending), 0);
 	assert_int_equal(sigismember(&pending, SIGUSR2), 1);
 	assert_int_equal(atomic_load(&signals), 0);
@@ -588,6 +588,6 @@ static int run_suite(void)
 
 int main(int argc, char **argv)
 {
-	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* there is no device behind it */
+	(void)setenv("SALUS_TEST_SUBJECT", "fake", 1); /* the false daemon has no device */
 	return host_main(argc, argv, run_suite);
 }

@@ -249,8 +249,7 @@ static void an_endless_call_holds_up_nobody_else(void **state)
 {
 	(void)state;
 	expect_no_wait("fake:endless:upload@1", run_into_upload);
-	expect_no_wait("fake:endless:execute@30",
-		       run_into_execute); /* the first call after BEFORE */
+	expect_no_wait("fake:endless:execute@30", run_into_execute); /* the first after BEFORE */
 	expect_no_wait("fake:endless:load@2", run_into_execute); /* b's program is loaded */
 	expect_no_wait("fake:endless:free_buffer@1", run_into_free);
 	expect_no_wait("fake:endless:copy@1", run_into_copy);

@@ -237,7 +237,7 @@ static void buffers_beyond_the_limit_fail(void **state)
 	close_one();
 }
 
-/* A client that goes on making buffers beyond the limit is ended, with a reason. */
+/* A client that goes on making buffers beyond the limit is ended. */
 static void who_goes_on_beyond_the_limit_is_ended(void **state)
 {
 	struct run_config cfg = { 0 };
