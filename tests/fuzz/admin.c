@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions: whatever the line, the answer is a line. */
+/* Admin questions: the answer to any line is one line. */
 #include "fuzz/fuzz.h"
 #include "fuzz/server.h"
 #include "service/admin/admin.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reader of aliases: parameters come in ascending order, each once. */
+/* The parser of aliases: parameters come in ascending order, each once. */
 #include "device/pjrt/alias.h"
 #include "fuzz/fuzz.h"
 

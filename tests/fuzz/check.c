@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The check of compiled programs: whatever the bytes, an answer; a refusal has words. */
+/* The check of compiled programs: any bytes get an answer, and a refusal has a text. */
 #include "compile/check.h"
 #include "fuzz/fuzz.h"
 

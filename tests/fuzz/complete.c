@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of the daemon, as the ring hands them on: what is valid can be read to its last byte. */
+/* Completion records, as the ring delivers them: a valid record can be read to its last byte. */
 #include "fuzz/fuzz.h"
 #include "wire/messages.h"
 

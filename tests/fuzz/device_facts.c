@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device facts: what can be unpacked packs to the very same bytes. */
+/* Device facts: bytes that can be unpacked are packed to the same bytes again. */
 #include "fuzz/fuzz.h"
 #include "wire/facts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of frames between the pool and salus-compile: what is read is within bounds, and is what
- * was written.
+ * Heads of frames between the pool and salus-compile: a decoded head is within bounds, and is
+ * encoded to the same bytes again.
  */
 #include "compile/frame.h"
 #include "fuzz/fuzz.h"

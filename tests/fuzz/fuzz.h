@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fuzz - a harness is a file with this one function. It returns 0 and keeps nothing; what is wrong
- * aborts.
+ * fuzz - a harness is a file with this one function. The function returns 0, keeps no state, and
+ * aborts on an error.
  *
- * Built twice: with replay.c, by every compiler, to run over corpus/<name>/ as a test; and with
- * libFuzzer (preset fuzz) to look for more.
+ * Each harness is built twice: with replay.c, by every compiler, to run over corpus/<name>/ as a
+ * test; and with libFuzzer (preset fuzz) to search for new inputs.
  */
 #ifndef SAL_TESTS_FUZZ_FUZZ_H
 #define SAL_TESTS_FUZZ_FUZZ_H
@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The name is libFuzzer's. */
+/* libFuzzer requires this name. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy on the heap that is exactly as large, so that a step beyond is seen. To be freed. */
+/* A heap copy of the exact size, so that the sanitizer sees an overrun. The caller frees it. */
 static inline void *fuzz_copy(const uint8_t *data, size_t size)
 {
 	void *copy = malloc(size ? size : 1);
@@ -29,7 +29,7 @@ static inline void *fuzz_copy(const uint8_t *data, size_t size)
 	return copy;
 }
 
-/* Makes sure that the bytes can be read. */
+/* Reads the bytes, so that the sanitizer sees an overrun. */
 static inline void fuzz_touch(const void *at, size_t size)
 {
 	const volatile unsigned char *bytes = at;

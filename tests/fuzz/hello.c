@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The greeting: a valid one has a name that ends. */
+/* The greeting: the name in a valid one is terminated. */
 #include "fuzz/fuzz.h"
 #include "wire/messages.h"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session's life: records of an enemy, one after the other, against a whole salusd on the fake
+ * A session's life: an enemy sends records, one after the other, to a whole salusd on the fake
  * device. An input is a list of records without their headers:
  *
  *     type (one byte)   length (two bytes)   body
  *
- * Type 0x80 and above: the low bits are the type, and the first four bytes of the body are the size
- * the header claims. The arena's first bytes are the input itself. The session has two programs, 1
- * and 2, and two arrays, 1 and 2. Whatever comes, an honest session goes on, and the daemon takes
- * or ends the enemy.
+ * For types from 0x80, the low bits are the type, and the first four bytes of the body are the size
+ * that the header claims. The arena starts with a copy of the input. The session has two programs,
+ * 1 and 2, and two arrays, 1 and 2. For any input, an honest session goes on working, and the
+ * daemon accepts or ends the enemy.
  */
 #include "fuzz/fuzz.h"
 
@@ -120,7 +120,7 @@ static void send_record(struct client *c, const void *record, uint32_t size)
 	publish(c);
 }
 
-/* Until the daemon has read everything, or has hung up. */
+/* Waits until the daemon has read all records, or has closed the connection. */
 static bool wait_read(struct client *c)
 {
 	int64_t rounds = PATIENCE_MS * INT64_C(50);
@@ -135,7 +135,7 @@ static bool wait_read(struct client *c)
 	return false;
 }
 
-/* The completion of a request of ours; the code. Others are dropped. */
+/* Waits for the completion of this request and returns its code. Drops other completions. */
 static int wait_answer(struct client *c, uint64_t request)
 {
 	int64_t rounds = PATIENCE_MS * INT64_C(50);
@@ -208,7 +208,7 @@ static void set_up(struct client *c)
 	upload(c, 2);
 }
 
-/* One addition, there and back. */
+/* Uploads, adds and downloads once. */
 static void work_honestly(void)
 {
 	struct {
@@ -243,7 +243,7 @@ static void work_honestly(void)
 
 /* The enemy */
 
-/* One record of the input; how many bytes of it that took. */
+/* Sends one record of the input. Returns how many bytes of the input the record took. */
 static size_t tell(struct client *c, const uint8_t *data, size_t size)
 {
 	size_t length = size < 3 ? 0 : (size_t)(data[1] | data[2] << 8);

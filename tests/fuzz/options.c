@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compile options: what is clean is no larger, and is clean. */
+/* Compile options: cleaned options are no larger, and cleaning them again changes nothing. */
 #include "compile/options.h"
 #include "fuzz/fuzz.h"
 

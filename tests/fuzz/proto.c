@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The walker over protocol buffers: its fields are the message, piece by piece, and nothing else.
- */
+/* The walker over protocol buffers: the fields together are the message, without gaps. */
 #include "compile/proto.h"
 #include "fuzz/fuzz.h"
 

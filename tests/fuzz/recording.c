@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recordings: whatever is in the file, it is refused, or can be shown and put to an engine. */
+/* Recordings: any file is refused, or can be shown, drawn and replayed. */
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>

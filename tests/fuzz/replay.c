@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* replay - runs a harness once over every file in a folder. Fails if there is none. */
+/* replay - runs a harness once over every file in a folder. Fails if the folder has no file. */
 #include <dirent.h>
 #include <stdio.h>
 

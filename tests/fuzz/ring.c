@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ring whose memory belongs to an enemy. The input fills the memory and then says, byte by byte,
- * what happens: indices are set to anything, records are taken and written. Nothing outside the
- * memory is touched, and what is taken is a record of a size that can be.
+ * A ring in an enemy's memory. The input fills the memory, and its further bytes are steps: set an
+ * index to any value, take a record, or write one. The ring touches nothing outside the memory, and
+ * every record taken has a valid size.
  */
 #include "fuzz/fuzz.h"
 #include "link/ring.h"
@@ -29,7 +29,7 @@ static void take(struct sides *s)
 {
 	bool wake;
 
-	/* One that is broken is not asked again. */
+	/* A broken ring is not read again. */
 	if (s->broken)
 		return;
 	switch (sal_ring_take(&s->consumer, s->record, &wake)) {
@@ -73,7 +73,7 @@ static void step(struct sides *s, uint8_t what, const uint8_t **at, const uint8_
 	case 2:
 		put(s, 8 + (uint32_t)(what / 8) * 8);
 		break;
-	case 3: /* near the truth */
+	case 3: /* close to the right value */
 		atomic_store(&s->shared->head, s->consumer.tail + (what & ~7u));
 		break;
 	case 4:

@@ -68,7 +68,7 @@ struct svc_server *fuzz_server(bool is_running)
 		die(err.text);
 	fuzz.is_open = true;
 	fuzz.is_running = is_running;
-	fuzz.stop.data = &fuzz.server; /* closed with the server's own handles */
+	fuzz.stop.data = &fuzz.server; /* closed with the server's other handles */
 	if (is_running && (uv_async_init(&fuzz.server.loop, &fuzz.stop, on_stop) < 0 ||
 			   pthread_create(&fuzz.thread, NULL, serve, &fuzz.server) != 0))
 		die("no thread");

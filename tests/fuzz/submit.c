@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of a client, as the ring hands them on: what is valid can be read to its last byte. */
+/* Submission records, as the ring delivers them: a valid record can be read to its last byte. */
 #include "fuzz/fuzz.h"
 #include "wire/messages.h"
 
-/* All that the counts of a valid record promise. */
+/* Reads all bytes that the counts of a valid record announce. */
 static void read_tail(const struct sal_header *h)
 {
 	const struct sal_msg_upload *upload = (const struct sal_msg_upload *)h;
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < sizeof(*h))
 		return 0;
 	h = fuzz_copy(data, size);
-	/* The ring has seen to that. */
+	/* The ring has checked this. */
 	if (h->size <= size && h->size >= sizeof(*h) && h->size % 8 == 0 && sal_submit_is_valid(h))
 		read_tail(h);
 	free(h);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay - recordings of engines that are steered while they work: they repeat, what differs is
- * found, what could not have happened is refused; and their tracks are sound, from the beginning or
- * the middle.
+ * replay - recordings of engines that are steered while they work. A replay repeats the recording,
+ * finds differences, and refuses impossible events. Tracks are sound, from the beginning or from
+ * the middle of a recording.
  */
 #include "recording/replay.h"
 
@@ -33,7 +33,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 	recorder_put(&stage->recorder, stage->d.engine, r, s);
 }
 
-/* Copies that take no time to speak of, so that many are worth their while. */
+/* Copies take almost no time, so that paging often pays. */
 static struct sal_tuning quick_tuning(void)
 {
 	struct sal_tuning tuning = drv_plain_tuning();
@@ -63,7 +63,7 @@ static void stop(struct stage *stage)
 	recorder_stop(&stage->recorder);
 }
 
-/* More jobs than there is room for, of all kinds. */
+/* Adds more jobs of all kinds than the device has room for. */
 static void add_jobs(struct stage *stage)
 {
 	uint32_t i;
@@ -86,7 +86,7 @@ static void add_jobs(struct stage *stage)
 	}
 }
 
-/* A run in which the policy is changed twice and the tuning once. */
+/* Changes the policy twice and the tuning once during a run. */
 static void steer(struct stage *stage, const struct sal_policy *policy)
 {
 	struct sal_tuning tuning = quick_tuning();
@@ -180,7 +180,7 @@ static void test_another_decision_is_found(void **state)
 	stop(&stage);
 }
 
-/* Take an entry out of the recording. */
+/* Removes an entry from the recording. */
 static void forget(struct recorder *r, size_t at)
 {
 	memmove(&r->entries[at], &r->entries[at + 1],
@@ -207,7 +207,7 @@ static void test_missing_and_surplus_decisions_are_found(void **state)
 
 	steer(&stage, &sal_policy_rr);
 	at = find(&stage.recorder, SAL_CLOSE, 7) + 1;
-	stage.recorder.head.count = at + 1; /* the last event, and a decision that was not */
+	stage.recorder.head.count = at + 1; /* the last event, and a decision that was not made */
 	stage.recorder.entries[at] = stage.recorder.entries[find(&stage.recorder, SAL_GRANT, 0)];
 	out = replay(&stage.recorder, SAL_OK);
 	assert_false(out.identical);
@@ -271,7 +271,10 @@ static void test_the_end_of_another_iteration(void **state)
 	stop(&stage);
 }
 
-/* A session that is closed while it runs is there until its end, but it cannot be closed again. */
+/*
+ * A session that is closed while it runs exists until its iteration ends, but cannot be closed
+ * again.
+ */
 static void test_closed_twice(void **state)
 {
 	struct sal_trace_entry *entries;
@@ -324,7 +327,7 @@ static void test_bytes_of_another_version(void **state)
 	wrong = head;
 	wrong.magic++;
 	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
-	wrong.magic = 0; /* not another version: it was taken back */
+	wrong.magic = 0; /* not another version: a snapshot that was taken back */
 	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_UNAVAILABLE);
 	wrong = head;
 	wrong.count = UINT64_MAX / sizeof(struct sal_trace_entry) + 2;
@@ -337,7 +340,7 @@ static void test_bytes_of_another_version(void **state)
 	assert_int_equal(rec_trace_copy(&wrong, sizeof(wrong), &rec, NULL), -SAL_DATA_LOSS);
 }
 
-/* A recording of a few entries, as salusd would hand it out. */
+/* A recording of a few entries, as salusd returns it. */
 struct short_trace {
 	struct sal_trace_head head;
 	struct sal_trace_entry entries[2];
@@ -381,9 +384,9 @@ static void test_entries_that_make_no_sense(void **state)
 	(void)state;
 	assert_int_equal(rec_trace_copy(&good, sizeof(good), &rec, NULL), SAL_OK);
 	rec_trace_fini(&rec);
-	many.head.count = UINT64_MAX / sizeof(good.entries[0]) + 1; /* of 2^64 bytes and a few */
+	many.head.count = UINT64_MAX / sizeof(good.entries[0]) + 1; /* over 2^64 bytes */
 	assert_int_equal(rec_trace_copy(&many, sizeof(many), &rec, &err), -SAL_DATA_LOSS);
-	assert_non_null(strstr(err.text, "another version")); /* seen before any of them is read */
+	assert_non_null(strstr(err.text, "another version")); /* found before an entry is read */
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct short_trace bad = good;
 
@@ -434,7 +437,7 @@ static double number(const json_t *event, const char *key)
 	return json_number_value(json_object_get(event, key));
 }
 
-/* Slices of a track do not overlap; returns how many there are of that name. */
+/* Checks that slices of a track do not overlap. Returns the number of slices with this name. */
 static size_t check_slices(const json_t *root, const char *name)
 {
 	const json_t *events = json_object_get(root, "traceEvents"), *e;
@@ -462,7 +465,7 @@ static size_t check_slices(const json_t *root, const char *name)
 	return named;
 }
 
-/* Copies that failed are repeated, and drawn. */
+/* Failed copies are replayed and drawn. */
 static void test_failed_copies(void **state)
 {
 	struct rec_trace rec;
@@ -498,7 +501,7 @@ static void test_failed_copies(void **state)
 	assert_int_equal(fclose(out), 0);
 	assert_non_null(strstr(text, "\"page_out_failed\""));
 	assert_non_null(strstr(text, "\"page_in_failed\""));
-	/* It is outside while b runs, and for a second after the copy back has failed. */
+	/* The session is outside while b runs, and for a second after the copy back has failed. */
 	root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
 	assert_int_equal(check_slices(root, "paged out"), 2);
 	json_decref(root);
@@ -525,7 +528,7 @@ static void test_tracks_from_any_point_on(void **state)
 			assert_true(check_slices(root, "waiting for memory") > 0);
 			assert_true(check_slices(root, "paged out") > 0);
 			assert_true(check_slices(root, "page_in") > 0);
-			assert_true(check_slices(root, "session 3") == 40); /* it has no name */
+			assert_true(check_slices(root, "session 3") == 40); /* without a name */
 		}
 		json_decref(root);
 		rec_trace_fini(&rec);
@@ -533,7 +536,7 @@ static void test_tracks_from_any_point_on(void **state)
 	stop(&stage);
 }
 
-/* The event of that name; fails if there is none. */
+/* The nth event of this name. Fails if there is none. */
 static const json_t *event_named(const json_t *root, const char *name, size_t nth)
 {
 	const json_t *e;
@@ -548,8 +551,8 @@ static const json_t *event_named(const json_t *root, const char *name, size_t nt
 }
 
 /*
- * One that was granted before the recording begins ran from when the device says; and names are
- * whole.
+ * An iteration granted before the recording begins is drawn from the start that the device reports.
+ * Names are complete.
  */
 static void test_tracks_of_what_began_before(void **state)
 {
@@ -573,7 +576,7 @@ static void test_tracks_of_what_began_before(void **state)
 	rec_trace_fini(&rec);
 }
 
-/* Iterations wait until they are granted, or dropped because their session is closed. */
+/* Iterations wait until they are granted, or until their session is closed. */
 static void test_tracks_count_iterations(void **state)
 {
 	static const struct {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * safety - the engine under jobs that come, go, lie about their memory and change their mind.
+ * safety - the engine under jobs that come, go, declare wrong sizes and change their settings.
  *
- * Each seed is one world: a device, a policy, a tuning and a few clients. Random events are put to
- * the engine and every invariant is verified after each. Then the world is drained: nothing new
- * comes, whatever was granted or is copied ends in random order, time passes only by wake_at, and
- * every session must get to its end. A seed is run twice and must give the same records. Of some,
- * what was recorded is put to a fresh engine, which must decide the same. In half of the worlds
- * copies fail. In half of them lanes get stuck, and some iterations end only when nothing else can.
+ * Each seed is one world: a device, a policy, a tuning and a few clients. The engine gets random
+ * events, and every invariant is checked after each. Then the world is drained: no new work comes,
+ * all grants and copies end in random order, time passes only by wake_at, and every session must
+ * reach its end. Each seed runs twice and must give the same records. Some recordings are put to a
+ * fresh engine, which must make the same decisions. In half of the worlds copies fail. In half of
+ * them lanes get stuck, and some iterations end only when nothing else can happen.
  *
  * SAL_SEED=n runs that seed only, SAL_SEEDS=n that many; SAL_TRACE=1 prints all records.
  */
@@ -47,7 +47,7 @@
 #define CLIENTS 100
 #define DEPTH 5
 #define EVENTS_PER_SEED 1000
-/* Every so many worlds, one is replayed. */
+/* One world of this many is replayed. */
 #define REPLAY_EVERY 32
 #define DRAIN_STEPS 20000
 #define MS UINT64_C(1000000)
@@ -60,8 +60,8 @@ enum copying {
 };
 
 struct client {
-	struct sal_session *session; /* borrowed: engine; NULL: nobody here */
-	struct sal_needs truth; /* what it really needs, more or less */
+	struct sal_session *session; /* borrowed: engine; NULL: no session */
+	struct sal_needs truth; /* the real needs, more or less */
 	struct sal_iteration slots[DEPTH];
 	bool slot_used[DEPTH];
 	uint32_t queued;
@@ -71,16 +71,16 @@ struct client {
 	enum copying copying;
 	uint64_t copy_bytes;
 	uint32_t out_failures, in_failures; /* in a row */
-	uint64_t out_failed_ns, in_failed_ns; /* the last ones */
+	uint64_t out_failed_ns, in_failed_ns; /* times of the last failures */
 	bool closing, paused;
-	bool endless; /* its iteration ends when nothing else does */
-	bool gave_up; /* was told that it cannot go on without paging: it closes */
-	bool asking; /* asked by need() for asked_bytes, and has no answer */
+	bool endless; /* the iteration ends when nothing else can happen */
+	bool gave_up; /* was told that it needs paging to go on: it closes */
+	bool asking; /* waits for the answer to need() for asked_bytes */
 	uint64_t asked_bytes;
-	uint64_t most_asked; /* the most it ever asked to hold */
+	uint64_t most_asked; /* the most bytes it ever asked for */
 };
 
-/* What happened, over all worlds. */
+/* Counts over all worlds. */
 struct totals {
 	uint64_t events, drain_steps;
 	uint64_t count[SAL_WHAT_END];
@@ -93,12 +93,12 @@ struct world {
 	struct sal_engine *engine; /* owned */
 	struct sal_tuning tuning;
 	uint64_t capacity, unit;
-	uint64_t part; /* a job needs up to four times this part of the device */
+	uint64_t part; /* a job needs up to four times this many bytes */
 	uint64_t now_ns, wake_ns;
 	struct client clients[CLIENTS];
-	uint32_t crowd; /* how many of these there may be */
+	uint32_t crowd; /* the most clients at once */
 	bool hostile; /* some ask for absurd sizes */
-	uint32_t fail_percent; /* of copies */
+	uint32_t fail_percent; /* of copies, chance to fail */
 	struct client *lane_user[SAL_LANES_MAX];
 	uint64_t hash;
 	uint32_t running, copying, endless;
@@ -108,7 +108,7 @@ struct world {
 	struct totals *totals;
 };
 
-/* Says which seed failed, and how to see more. */
+/* Prints the seed that failed, and how to see more. */
 static void wrong(const struct world *w, const char *what, uint64_t number)
 {
 	fail_msg("seed %" PRIu64 ", event %" PRIu64 ", %s%s: %s (%" PRIu64 "); "
@@ -123,7 +123,7 @@ static void require(const struct world *w, bool holds, const char *what, uint64_
 		wrong(w, what, number);
 }
 
-/* What the engine says */
+/* Decisions of the engine */
 
 static void on_grant(struct world *w, const struct sal_record *r, struct client *c,
 		     struct sal_iteration *it)
@@ -149,7 +149,7 @@ static void on_copy(struct world *w, const struct sal_record *r, struct client *
 	require(w, r->value > 0, "nothing to copy", r->session);
 	require(w, way == COPY_IN || w->tuning.page_bytes_per_s > 0, "paged out without paging",
 		r->session);
-	/* Not again at once: after the first failure 2 s and 1 s, then longer. */
+	/* A retry waits: 2 s or 1 s after the first failure, then longer. */
 	require(w,
 		way == COPY_IN || !c->out_failures ||
 			w->now_ns >= c->out_failed_ns + (c->out_failures > 1 ? 4 : 2) * S,
@@ -237,7 +237,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 		on_refuse(w, r, s, it);
 }
 
-/* After every event */
+/* Checks after every event */
 
 static bool is_refused(const struct client *c)
 {
@@ -250,7 +250,7 @@ static bool has_work(const struct client *c)
 	       (c->queued > 0 || c->running || c->asking);
 }
 
-/* Nothing is under way and nobody will wake the engine, but somebody could go on. */
+/* Nothing is under way and the engine asked for no wake-up, but some session has work. */
 static bool is_stalled(const struct world *w)
 {
 	if (w->running || w->copying || w->wake_ns)
@@ -285,13 +285,14 @@ static void check(struct world *w)
 		wrong(w, err.text, 0);
 	check_clients(w);
 	/*
-	 * fifo's owner may be idle and keep all others waiting; without paging it may take a close.
+	 * Under fifo an idle owner may block all others. Without paging, only a close may free
+	 * memory.
 	 */
 	if (!sal_engine_policy(w->engine)->owns_lane && w->tuning.page_bytes_per_s > 0)
 		require(w, !is_stalled(w), "everything stands still", w->now_ns);
 }
 
-/* Random things */
+/* Random worlds */
 
 static struct sal_tuning random_tuning(struct world *w)
 {
@@ -323,7 +324,7 @@ static const struct sal_policy *random_policy(struct world *w)
 	return sal_policies[rng_below(&w->rng, count)];
 }
 
-/* Up to four times more or less. */
+/* Wrong by a factor of up to four. */
 static uint64_t wrong_by_four(struct world *w, uint64_t bytes)
 {
 	uint64_t factor = rng_range(&w->rng, 1, 16);
@@ -389,7 +390,7 @@ static void do_open(struct world *w, struct client *c)
 	check(w);
 }
 
-/* The engine has forgotten the session, or will when what is under way has ended. */
+/* The engine removes the session now, or when its work under way has ended. */
 static void do_close(struct world *w, struct client *c)
 {
 	bool later = c->running || c->copying;
@@ -462,7 +463,7 @@ static void do_done(struct world *w, struct client *c)
 	check(w);
 }
 
-/* What could not be copied counts as it did before. */
+/* After a failed copy, the session's bytes count as before. */
 static void do_copy_failed(struct world *w, struct client *c, bool out)
 {
 	uint64_t still = c->copy_bytes;
@@ -538,9 +539,7 @@ static void do_tuning(struct world *w)
 
 /* A random phase */
 
-/*
- * One of those that run, but not for ever, or are copied, each as likely as the next; NULL: none.
- */
+/* A random client whose iteration runs, but not endlessly, or which is being copied. NULL: none. */
 static struct client *pick_under_way(struct world *w)
 {
 	uint32_t n = w->running - w->endless + w->copying;
@@ -605,14 +604,17 @@ static void random_event(struct world *w)
 		client_event(w, &w->clients[rng_below(&w->rng, w->crowd)]);
 }
 
-/* The end */
+/* The drain */
 
 static void start_drain(struct world *w)
 {
 	w->draining = true;
 	if (w->trace)
 		(void)fprintf(stderr, "-- draining\n");
-	/* An idle session blocks nobody, unless the policy is fifo or it cannot be paged out. */
+	/*
+	 * An idle session blocks no other, unless the policy is fifo or the session cannot be paged
+	 * out.
+	 */
 	w->lazy_close = rng_chance(&w->rng, 50) && w->tuning.page_bytes_per_s > 0 &&
 			!sal_engine_policy(w->engine)->owns_lane;
 	for (uint32_t i = 0; i < w->crowd; i++) {
@@ -634,7 +636,7 @@ static uint32_t live_clients(const struct world *w, bool with_work)
 	return n;
 }
 
-/* Close one that is at its end, or that may be idle no longer because nobody is busy. */
+/* Closes a session that is finished, or an idle one if no session is busy. */
 static bool close_finished(struct world *w)
 {
 	bool idle_stay = w->lazy_close && live_clients(w, true) > 0;
@@ -650,7 +652,9 @@ static bool close_finished(struct world *w)
 	return false;
 }
 
-/* Nothing else can happen: all others have got as far as memory allows. */
+/*
+ * Ends an endless iteration when nothing else can happen: all others got as far as memory allows.
+ */
 static bool end_endless(struct world *w)
 {
 	for (uint32_t i = 0; i < w->crowd; i++) {
@@ -725,7 +729,7 @@ static void create_world(struct world *w, uint64_t seed, struct totals *totals)
 		fail_msg("seed %" PRIu64 ": %s", seed, err.text);
 }
 
-/* Lives through one world and returns the hash of all its records. */
+/* Runs one world and returns the hash of all its records. */
 static uint64_t live(uint64_t seed, struct totals *totals)
 {
 	struct world w;
@@ -766,7 +770,7 @@ static void require_enough(const struct totals *t, uint64_t seeds)
 	assert_true(t->reasons[SAL_REFUSE_LIMIT] >= seeds / 2);
 	assert_true(t->count[SAL_PAGE_OUT_FAILED] >= seeds);
 	assert_true(t->count[SAL_PAGE_IN_FAILED] >= seeds / 4);
-	if (seeds >= 4000) { /* rare coincidences */
+	if (seeds >= 4000) { /* enough for rare coincidences */
 		assert_true(t->reasons[SAL_REFUSE_NO_PAGING] > 0);
 		assert_true(t->reasons[SAL_REFUSE_PAGE_OUT] > 0);
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's side of the arena: ranges never overlap, are aligned, and come back whole. */
+/* The plugin's side of the arena: ranges never overlap, are aligned, and are completely freed. */
 #include "adaptor/daemon/arena.h"
 
 #include <errno.h>
@@ -58,7 +58,7 @@ static void a_whole_segment_fits(void **state)
 	adp_arena_destroy(arena);
 }
 
-/* The daemon says what it has done with; nonsense changes nothing. */
+/* The daemon names the ranges that it has finished with. An invalid range changes nothing. */
 static void nonsense_is_ignored(void **state)
 {
 	struct adp_arena *arena = arena_with(1);
@@ -76,7 +76,7 @@ static void nonsense_is_ignored(void **state)
 	adp_arena_free(arena, &place);
 	assert_false(adp_arena_try(arena, 1, &c));
 	adp_arena_free(arena, &a.place);
-	adp_arena_free(arena, &a.place); /* twice */
+	adp_arena_free(arena, &a.place); /* a second time */
 	assert_true(adp_arena_try(arena, SEGMENT / 2, &c));
 	assert_false(adp_arena_try(arena, 1, &a));
 	adp_arena_destroy(arena);
@@ -114,7 +114,7 @@ static void there_is_a_most_of_segments(void **state)
 	adp_arena_destroy(arena);
 }
 
-/* Small ones begin where the vendor can use them; large ones fill whole pages. */
+/* Small ranges are aligned for the vendor. Large ranges fill whole pages. */
 static void ranges_are_rounded_up(void **state)
 {
 	struct adp_arena *arena = arena_with(1);
@@ -133,7 +133,7 @@ static void ranges_are_rounded_up(void **state)
 
 #define SLOTS (SEGMENT / 64)
 
-/* Far more are in use than the table of used ones is long; each is found by its own place. */
+/* Many more ranges are in use than the table has entries. Each range is found by its place. */
 static void each_is_freed_by_its_own_place(void **state)
 {
 	struct adp_arena *arena = arena_with(2);
@@ -158,7 +158,7 @@ static void each_is_freed_by_its_own_place(void **state)
 	adp_arena_destroy(arena);
 }
 
-/* Descriptors are not needed once they are mapped, and mappings end with the arena. */
+/* A descriptor is closed once its segment is mapped. Mappings end with the arena. */
 static void nothing_is_left_behind(void **state)
 {
 	struct stat before, after;
@@ -171,7 +171,7 @@ static void nothing_is_left_behind(void **state)
 	(void)state;
 	assert_int_equal(fstat(fd, &before), 0);
 	assert_int_equal(adp_arena_add(arena, copy, SEGMENT, &err), SAL_OK);
-	assert_int_equal(fstat(copy, &after), -1); /* it was taken */
+	assert_int_equal(fstat(copy, &after), -1); /* the arena closed the descriptor */
 	assert_true(adp_arena_try(arena, SEGMENT, &r));
 	assert_int_equal(mincore(r.at, 4096, &there), 0);
 	adp_arena_destroy(arena);
@@ -217,7 +217,7 @@ static void random_ranges_are_apart(void **state)
 	}
 	while (count > 0)
 		adp_arena_free(arena, &live[--count].place);
-	for (i = 0; i < 3; i++) /* all of it came back, in one piece each */
+	for (i = 0; i < 3; i++) /* each segment was freed in one piece */
 		assert_true(adp_arena_try(arena, SEGMENT, &live[i]));
 	adp_arena_destroy(arena);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * promise: fulfilled once, seen by all who wait, whoever destroys what meanwhile. The connection
- * behind a promise is played by the test, which thereby also decides what happens between two steps
- * of the code.
+ * promise: fulfilled once and seen by all waiters, whichever object is destroyed meanwhile. The
+ * test plays the connection behind a promise, and so decides what happens between two steps of the
+ * code.
  */
 #include "adaptor/promise.h"
 
@@ -33,7 +33,7 @@ struct adp_conn {
 	bool forked;
 	_Atomic int polls;
 	_Atomic int waits_learnt;
-	/* Fulfilled when somebody asks whether we are a forked child; NULL: none. */
+	/* Fulfilled when the promise asks whether this process is a forked child. NULL: none. */
 	_Atomic(struct adp_promise *) fulfil_between;
 };
 
@@ -101,7 +101,7 @@ static struct adp_promise *promise_of(struct adp_conn *conn)
 	return p;
 }
 
-/* What callbacks saw, in their order. */
+/* The calls of callbacks, in order. */
 struct calls {
 	int count;
 	int codes[8];
@@ -141,12 +141,12 @@ static void *wait_for_event(void *arg)
 	return NULL;
 }
 
-/* All have polled, which is the last thing they do before they wait, and now sleep. */
+/* Waits until all threads have polled, which is their last step before they wait, and sleep. */
 static void expect_all_asleep(struct adp_conn *conn, struct waiter *waiters)
 {
 	int i, asleep = 0, rounds = 0;
 
-	while (rounds < 3) { /* one of them may have been about to take the lock */
+	while (rounds < 3) { /* a thread may have been about to take the lock */
 		for (i = 0, asleep = 0; i < WAITERS; i++)
 			asleep += thread_is_asleep(atomic_load(&waiters[i].tid));
 		if (asleep == WAITERS && atomic_load(&conn->polls) >= WAITERS)
@@ -229,7 +229,7 @@ static void callbacks_run_in_their_order(void **state)
 	(void)state;
 	for (i = 0; i < 4; i++) {
 		all[i] = (struct call){ .calls = &calls, .mark = i };
-		if (i == 3) /* too late to wait: it runs at once */
+		if (i == 3) /* already fulfilled: the callback runs at once */
 			adp_promise_fulfil(p, 0, NULL);
 		assert_true(adp_promise_then(p, on_ready, &all[i]));
 	}
@@ -239,7 +239,9 @@ static void callbacks_run_in_their_order(void **state)
 	adp_promise_unref(p);
 }
 
-/* It is fulfilled after the callback's caller has looked, and before it is in the list. */
+/*
+ * The promise is fulfilled after the check for fulfilment and before the callback is in the list.
+ */
 static void a_callback_that_comes_in_between_runs(void **state)
 {
 	struct adp_conn conn = { .refs = 1 };
@@ -269,7 +271,7 @@ static void a_callback_may_destroy_its_event(void **state)
 	assert_null(adp_Event_OnReady(&(PJRT_Event_OnReady_Args){
 		.event = event, .callback = on_ready, .user_arg = &call }));
 	assert_int_equal(calls.count, 1);
-	assert_int_equal(atomic_load(&conn.refs), 2); /* the promise is still ours */
+	assert_int_equal(atomic_load(&conn.refs), 2); /* the test still has its reference */
 	adp_promise_unref(p);
 	assert_int_equal(atomic_load(&conn.refs), 1);
 }
@@ -290,12 +292,12 @@ static void bound_buffers_are_uncounted_if_it_fails(void **state)
 			atomic_store(&buffers[i].counted, true);
 			adp_promise_bind(p, &buffers[i]);
 		}
-		adp_promise_unbind(p, &buffers[1]); /* it goes before */
+		adp_promise_unbind(p, &buffers[1]); /* unbound before the promise is fulfilled */
 		adp_promise_fulfil(p, codes[round], NULL);
 		for (i = 0; i < 3; i++)
 			assert_int_equal(atomic_load(&buffers[i].counted),
 					 i == 1 || codes[round] == 0);
-		adp_promise_unbind(p, &buffers[0]); /* and after */
+		adp_promise_unbind(p, &buffers[0]); /* unbound afterwards */
 		adp_promise_unref(p);
 	}
 	free(buffers);
@@ -322,7 +324,9 @@ static void an_open_event_has_no_error_yet(void **state)
 	adp_promise_unref(p);
 }
 
-/* How long a wait took is learnt from those that somebody polled for in vain, and from no other. */
+/*
+ * The connection learns the duration of a wait only from promises that a thread polled for in vain.
+ */
 static void waits_are_learnt_from(void **state)
 {
 	struct adp_conn conn = { .refs = 1 };
@@ -335,7 +339,7 @@ static void waits_are_learnt_from(void **state)
 	assert_int_equal(atomic_load(&conn.waits_learnt), 0);
 	adp_promise_fulfil(polled, 0, NULL);
 	assert_int_equal(atomic_load(&conn.waits_learnt), 1);
-	adp_promise_poll(polled); /* nothing to poll for any more */
+	adp_promise_poll(polled); /* already fulfilled: no poll */
 	assert_int_equal(atomic_load(&conn.polls), 1);
 	adp_promise_unref(polled);
 	adp_promise_unref(other);
@@ -372,6 +376,6 @@ int main(void)
 		cmocka_unit_test(a_forked_child_waits_for_nothing),
 	};
 
-	(void)alarm(DEADLINE_S); /* whoever waits for ever fails */
+	(void)alarm(DEADLINE_S); /* ends a thread that waits for ever */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

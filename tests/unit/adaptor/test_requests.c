@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requests: each is answered once, by its own number and no other. */
+/* requests: each request is answered once, by its own number only. */
 #include "adaptor/daemon/requests.h"
 
 #include <setjmp.h>
@@ -11,10 +11,10 @@
 
 #include "base/err.h"
 
-#define FIRST_ROOM 256 /* as requests.c */
+#define FIRST_ROOM 256 /* as in requests.c */
 #define MANY ((size_t)4 * FIRST_ROOM)
 
-/* One who asked. */
+/* One request and its answer. */
 struct asker {
 	uint64_t number;
 	unsigned int answers;
@@ -94,7 +94,7 @@ static void numbers_of_nobody_are_ignored(void **state)
 
 	(void)state;
 	adp_requests_init(&r);
-	answer(&r, 1, 1); /* there is no slot at all */
+	answer(&r, 1, 1); /* this slot does not exist */
 	ask(&r, &a);
 	answer(&r, 0, 1);
 	answer(&r, a.number + 1, 1);
@@ -109,7 +109,7 @@ static void numbers_of_nobody_are_ignored(void **state)
 	adp_requests_fini(&r);
 }
 
-/* However many come and go, no more slots are made than are in use at once. */
+/* The number of slots grows only with the number of requests in use at once. */
 static void slots_are_used_again(void **state)
 {
 	static struct asker askers[FIRST_ROOM];
@@ -140,7 +140,7 @@ static void the_end_reaches_all(void **state)
 	(void)state;
 	adp_requests_init(&r);
 	adp_requests_answer_all(&r, &(struct adp_answer){ .code = SAL_UNAVAILABLE });
-	for (i = 0; i < FIRST_ROOM; i++) /* to the last slot */
+	for (i = 0; i < FIRST_ROOM; i++) /* up to the last slot */
 		ask(&r, &askers[i]);
 	answer(&r, askers[7].number, 1);
 	adp_requests_answer_all(&r, &(struct adp_answer){ .code = SAL_UNAVAILABLE });

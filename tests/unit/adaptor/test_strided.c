@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays whose bytes lie in another order: every copy is what copying element by element gives. */
+/* Arrays with any strides: every copy gives the same bytes as a copy element by element. */
 #include "adaptor/buffer/strided.h"
 
 #include <setjmp.h>
@@ -32,8 +32,8 @@ static void copy_one_by_one(const struct adp_strided *a, size_t d, const unsigne
 }
 
 /*
- * Strides of an array whose dimensions lie in a random order; steps: some are skipped. Returns its
- * bytes.
+ * Strides of an array whose dimensions are stored in a random order. With `steps`, some strides
+ * skip elements. Returns the size of the array in bytes.
  */
 static int64_t lay_out(struct rng *rng, const struct adp_strided *a, bool steps, int64_t *strides)
 {
@@ -71,11 +71,11 @@ static void any_array(struct rng *rng, struct bytes *b)
 	if (lay_out(rng, &a, true, from) > ROOM || lay_out(rng, &a, false, to) > ROOM)
 		return;
 	for (i = 0; i < a.rank; i++) {
-		if (rng_below(rng, 4) == 0 && dims[i] > 0) { /* from its end */
+		if (rng_below(rng, 4) == 0 && dims[i] > 0) { /* a negative stride */
 			start += from[i] * (dims[i] - 1);
 			from[i] = -from[i];
 		}
-		if (rng_below(rng, 8) == 0 && from[i] > 0) /* the same over and over */
+		if (rng_below(rng, 8) == 0 && from[i] > 0) /* a stride of zero */
 			from[i] = 0;
 	}
 	memset(b->to, 0xee, ROOM);
@@ -100,7 +100,7 @@ static void all_are_copied(void **state)
 	free(b);
 }
 
-/* Larger than a tile in both directions, and no multiple of it. */
+/* Larger than a tile in both dimensions, and not a multiple of one. */
 static void a_transpose(void **state)
 {
 	static const int64_t dims[] = { 100, 77 }, from[] = { 4, 400 }, to[] = { 308, 4 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* log_tail and save: the last lines of a file, and files that are whole or as they were. */
+/* log_tail and save: the last lines of a file; and a saved file is complete, or unchanged. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 #include "cli/daemon/log_tail.h"
 #include "cli/save.h"
 
-#define LINES 12 /* as log_tail.c */
+#define LINES 12 /* as in log_tail.c */
 
 struct folder {
 	char dir[64];
@@ -49,7 +49,7 @@ static int folder_close(void **state)
 
 /* Log_tail */
 
-/* A log of lines 1 to count, and then an end without a newline, if it is not empty. */
+/* Writes lines 1 to count, and then `end` without a newline. */
 static void write_log(const struct folder *f, int count, const char *end)
 {
 	FILE *file = fopen(f->file, "we");
@@ -62,7 +62,7 @@ static void write_log(const struct folder *f, int count, const char *end)
 	assert_int_equal(fclose(file), 0);
 }
 
-/* What is printed, to be freed. */
+/* The printed text, which the caller frees. */
 static char *tail_of(const struct folder *f, off_t from)
 {
 	char *text = NULL;
@@ -101,11 +101,11 @@ static void the_last_lines_are_shown(void **state)
 	expect_lines(f, 0, 1, LINES);
 	write_log(f, LINES + 1, "");
 	expect_lines(f, 0, 2, LINES + 1);
-	write_log(f, 3, "line 4"); /* whoever wrote it had no time for the newline */
+	write_log(f, 3, "line 4"); /* the writer died before the newline */
 	expect_lines(f, 0, 1, 4);
 	write_log(f, 5, "\n\n\n");
 	expect_lines(f, 0, 1, 5);
-	write_log(f, 5000, ""); /* more than is read */
+	write_log(f, 5000, ""); /* larger than the part that is read */
 	expect_lines(f, 0, 5000 - LINES + 1, 5000);
 }
 
@@ -116,7 +116,7 @@ static void nothing_from_before_is_shown(void **state)
 
 	write_log(f, 5, "");
 	expect_lines(f, 14, 3, 5); /* each line has seven bytes */
-	expect_lines(f, 36, 1, 5); /* the file was longer: somebody has cut it */
+	expect_lines(f, 36, 1, 5); /* the file was longer before: another process truncated it */
 	text = tail_of(f, 35);
 	assert_true(strncmp(text, "Its log says nothing: ", 22) == 0);
 	free(text);
@@ -174,7 +174,7 @@ static void a_file_that_cannot_be_is_reported(void **state)
 
 	assert_int_equal(cli_save("/proc/self/none/file", write_word, "x", &err), -SAL_UNAVAILABLE);
 	assert_non_null(strstr(err.text, "/proc/self/none/file"));
-	/* Through a link: were the device replaced, it would be the link that goes. */
+	/* Through a link: a save that replaced the device would replace only the link. */
 	assert_int_equal(symlink("/dev/full", f->file), 0);
 	assert_int_equal(cli_save(f->file, write_word, "x", &err), -SAL_UNAVAILABLE);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job_env: what a job is called, and what it finds in its environment. */
+/* job_env: the name of a job, and its environment. */
 #include "cli/daemon/job_env.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory_map: the bar, to its last cell and not one further. */
+/* memory_map: the bar, up to its last cell and not beyond. */
 #include "cli/memory_map.h"
 
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-/* A reply of sessions and lanes that hold so much each, on a device of 100 bytes. */
+/* A reply with this many sessions and lanes of these sizes, on a device of 100 bytes. */
 static json_t *reply_of(int sessions, int held, int lanes, int lane_bytes)
 {
 	json_t *s = json_array(), *l = json_array();
@@ -26,7 +26,7 @@ static json_t *reply_of(int sessions, int held, int lanes, int lane_bytes)
 			 "lanes", l);
 }
 
-/* `cells` cells, each with a part and a tag, and nothing behind them. */
+/* Asserts `cells` cells, each with a part and a tag, and no cell behind them. */
 static void expect_whole(const struct cli_map *map, size_t cells)
 {
 	size_t i;

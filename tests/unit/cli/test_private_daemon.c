@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* private_daemon: one that does not get done is stopped; nothing is left to the job. The rest, with
- * many processes at once, is in test_cli_run.py. */
+/*
+ * private_daemon: a daemon that does not start in time is stopped, and a job leaves it nothing
+ * private. test_cli_run.py tests the rest, with many processes at once.
+ */
 #include "cli/daemon/private_daemon.h"
 
 #include <dirent.h>
@@ -132,12 +134,12 @@ static void one_that_ends_is_noticed(void **state)
 	assert_string_equal(err.text, "salusd was killed by signal 9 (Killed)");
 }
 
-/* Whoever started us may have ignored or blocked what a daemon needs. */
+/* The parent process may have ignored or blocked signals that a daemon needs. */
 static void signals_are_not_inherited(void **state)
 {
 	struct fixture *f = *state;
 	struct sal_err err = { 0 };
-	/* Signals 32 and 33 are the C library's: nobody can set them back. */
+	/* Signals 32 and 33 belong to the C library: no program can reset them. */
 	const unsigned long long libc_own = 3ull << 31;
 	unsigned long long blocked, ignored;
 	char said[256];
@@ -160,7 +162,7 @@ static void signals_are_not_inherited(void **state)
 	assert_int_equal(ignored & ~libc_own, 0);
 }
 
-/* It serves others as well, long after the job that came first. */
+/* The daemon also serves other jobs, long after the job that started it. */
 static void the_jobs_environment_is_the_jobs(void **state)
 {
 	static const char *const pass[] = { "HOME",

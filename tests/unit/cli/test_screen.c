@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* screen: texts of others as a terminal may show them, cut and counted by what is seen. */
+/* screen: foreign text made safe for a terminal, and cut and counted by visible cells. */
 #include "cli/screen.h"
 
 #include <locale.h>
@@ -29,7 +29,7 @@ static void what_a_terminal_would_obey_is_not_shown(void **state)
 {
 	(void)state;
 	expect_text("a\x1b[31mb\nc\x7f", 0, "a?[31mb?c?");
-	expect_text("\xff\xfe", 0, "??"); /* no UTF-8 */
+	expect_text("\xff\xfe", 0, "??"); /* not UTF-8 */
 	expect_text(UMLAUT "\xc3", 0, UMLAUT "?"); /* half a character */
 	expect_text("", 0, "");
 }
@@ -40,7 +40,7 @@ static void long_texts_are_cut(void **state)
 	expect_text("12345678", 8, "12345678");
 	expect_text("123456789", 8, "12345...");
 	expect_text(WIDE WIDE WIDE WIDE WIDE, 8, WIDE WIDE "...");
-	expect_text("123456789", 3, "123456789"); /* there would be dots only */
+	expect_text("123456789", 3, "123456789"); /* no room for anything but dots */
 	expect_text("123456789", 4, "1...");
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* holding: its bytes, and for whom it is there. */
+/* holding: its bytes, and which versions have one. */
 #include "link/holding.h"
 
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #define BYTES UINT64_C(256)
 
-/* As docs/PROTOCOL.md has them. */
+/* As in docs/PROTOCOL.md. */
 static void its_bytes(void **state)
 {
 	static const unsigned char golden[64] = {
@@ -31,7 +31,9 @@ static void its_bytes(void **state)
 	assert_memory_equal(&holding, golden, sizeof(holding));
 }
 
-/* Who knows nothing of it gets memory for the rings and not a byte more: it checks. */
+/*
+ * A client without the holding checks the size of its memory, which is exactly that of the rings.
+ */
 static void it_lies_behind_the_rings(void **state)
 {
 	_Alignas(64) char memory[2 * (128 + BYTES) + 64];

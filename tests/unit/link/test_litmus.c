@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ring, at the moment that counts: one side is about to sleep, the other has something for it. Both
- * act at once, again and again, and one of them must see the other. That they really met is
- * counted: after each round the side that came too late gets a head start that is a little longer,
- * so that both orders occur all the time, or the test fails.
+ * ring, at the critical moment: one side is about to sleep while the other has something for it.
+ * Both act at once, again and again, and one side must see the other's store. The test counts both
+ * orders and fails if one of them is rare: after each round the side that was too late gets a
+ * slightly longer head start, so that both orders occur all the time.
  */
 #include "link/ring.h"
 
@@ -23,9 +23,9 @@
 
 #define BYTES 64
 #define RECORD 32
-#define ROUNDS 3000000 /* a fence that is missing shows in some of them */
-#define SEEN_LEAST 1000 /* rounds of each order, for each kind of round */
-#define ENOUGH_S 6 /* on a busy machine: fewer rounds do, if both orders were seen */
+#define ROUNDS 3000000 /* a missing fence shows in some of them */
+#define SEEN_LEAST 1000 /* rounds in each order, for each kind of round */
+#define ENOUGH_S 6 /* on a busy machine: fewer rounds are enough if both orders were seen */
 #define DEADLINE_S 120
 #define DELAY_MAX 2000
 
@@ -34,19 +34,19 @@ struct meeting;
 struct play {
 	void (*prepare)(struct meeting *m); /* NULL: the ring is empty */
 	uint64_t (*glance)(
-		struct meeting *m); /* the index that the sleeper looks at, into its cache */
-	bool (*sleep)(struct meeting *m); /* true: it sleeps */
-	bool (*wake)(struct meeting *m); /* true: it wakes */
+		struct meeting *m); /* loads the index that the sleeper checks into its cache */
+	bool (*sleep)(struct meeting *m); /* true: this side sleeps */
+	bool (*wake)(struct meeting *m); /* true: this side wakes the other */
 };
 
-/* One meeting: what each side does, and what it says afterwards. */
+/* One meeting: the action of each side, and its result. */
 struct meeting {
 	struct sal_ring_shared *shared; /* owned */
 	struct sal_ring producer, consumer;
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 	const struct play *play; /* borrowed */
 	_Alignas(64) _Atomic uint64_t go; /* number of the round */
-	_Atomic int delay; /* of the other thread in this round */
+	_Atomic int delay; /* of the other thread's action in this round */
 	_Alignas(64) _Atomic uint64_t ready; /* the other thread has prepared the round */
 	_Alignas(64) _Atomic uint64_t done;
 	bool woken; /* written before done */
@@ -58,7 +58,7 @@ static void spin(int turns)
 		__asm__ volatile("" ::: "memory");
 }
 
-/* Waits for a number, and leaves the processor to others if it takes long. */
+/* Waits for a number, and yields the processor if that takes long. */
 static void await(_Atomic uint64_t *number, uint64_t wanted)
 {
 	unsigned int turns = 0;
@@ -128,13 +128,13 @@ static bool wait_for_room(struct meeting *m)
 	return sal_ring_wait_for_room(&m->producer, RECORD);
 }
 
-/* What happened in all rounds of one kind. */
+/* The results of all rounds of one kind. */
 struct tally {
 	unsigned int slept_and_woken, saw_it, lost;
 };
 
 /*
- * Whose caches the ring lies in decides how long a store takes to be seen: each side prepares every
+ * The time until a store is seen depends on whose caches hold the ring. So each side prepares every
  * other round.
  */
 static bool is_others_turn(uint64_t round)
@@ -184,7 +184,7 @@ static bool is_enough(const struct tally tallies[2], time_t since)
 	       (passed > ENOUGH_S && has_both_orders(&tallies[0]) && has_both_orders(&tallies[1]));
 }
 
-/* One round; the sleeper is this thread. True if it slept. */
+/* Runs one round, in which this thread is the sleeper. Returns whether this thread slept. */
 static bool meet_once(struct meeting *m, uint64_t round, int lead)
 {
 	if (!is_others_turn(round))
@@ -199,12 +199,12 @@ static bool meet_once(struct meeting *m, uint64_t round, int lead)
 	return m->play->sleep(m);
 }
 
-/* The delays chase the moment at which both act, for each kind of round by itself. */
+/* The delays follow the moment at which both act, separately for each kind of round. */
 static void meet(struct meeting *m, struct tally tallies[2])
 {
 	time_t start = time(NULL);
 	uint64_t round;
-	int leads[2] = { 0 }; /* the other side waits so long, or we do */
+	int leads[2] = { 0 }; /* > 0: the other side waits this long; < 0: this side */
 
 	for (round = 1; round <= ROUNDS && (round % 1024 || !is_enough(tallies, start)); round++) {
 		struct tally *tally = &tallies[is_others_turn(round)];
@@ -226,7 +226,8 @@ static void meet(struct meeting *m, struct tally tallies[2])
 }
 
 /*
- * Each side has a processor: on one and the same nothing happens at once. False: there are no two.
+ * Gives each side its own processor: on a single one, the sides never act at once. Returns false if
+ * there are not two.
  */
 static bool choose_processors(pthread_t thread)
 {
@@ -275,7 +276,7 @@ static void play_out(const struct play *play)
 			      tallies[i].slept_and_woken, tallies[i].saw_it, tallies[i].lost);
 	for (i = 0; i < 2; i++) {
 		assert_int_equal(tallies[i].lost, 0);
-		assert_true(has_both_orders(&tallies[i])); /* else nobody raced */
+		assert_true(has_both_orders(&tallies[i])); /* else the sides did not race */
 	}
 }
 
@@ -290,7 +291,7 @@ static void a_consumer_that_falls_asleep_is_woken(void **state)
 {
 	(void)state;
 	if (!has_two_processors())
-		skip(); /* nothing happens at once */
+		skip(); /* the sides cannot act at once */
 	play_out(&(struct play){ .glance = glance_at_head, .sleep = fall_asleep, .wake = publish });
 }
 
@@ -312,8 +313,8 @@ static void a_producer_that_waits_for_room_is_woken(void **state)
 #define LONG_RECORD 64
 
 /*
- * The first page of a ring, and the second, which cannot be read until the header in the first has
- * been changed.
+ * The first two pages of a ring. The second page cannot be read until the header at the end of the
+ * first page has changed.
  */
 static struct trap {
 	char *memory; /* owned mapping */
@@ -321,7 +322,7 @@ static struct trap {
 	int sprung;
 } trap;
 
-/* In the middle of the copy: the header was read before, and is read again with what follows it. */
+/* Runs in the middle of the copy. The header was read before, and the copy reads it again. */
 static void on_fault(int number)
 {
 	(void)number;
@@ -348,7 +349,9 @@ static struct sal_ring trap_set(void)
 	return consumer;
 }
 
-/* What was validated is what is given, though the peer changes it between two looks. */
+/*
+ * The consumer returns the header that it validated, though the peer changes it between two reads.
+ */
 static void a_header_that_changes_is_read_once(void **state)
 {
 	struct sigaction action = { .sa_handler = on_fault }, before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paths: which variable counts, what is made, what is refused. */
+/* paths: which variable counts, which folders are created, and which are refused. */
 #include "link/paths.h"
 
 #include <setjmp.h>
@@ -20,8 +20,8 @@
 
 struct fixture {
 	char root[64]; /* an empty directory */
-	char path[SAL_PATH_BYTES]; /* what a call wrote */
-	char text[SAL_PATH_BYTES]; /* what it should have */
+	char path[SAL_PATH_BYTES]; /* the result of a call */
+	char text[SAL_PATH_BYTES]; /* the expected path */
 	struct sal_err err;
 };
 
@@ -54,7 +54,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* root/below, until the next call. */
+/* root/below, valid until the next call. */
 static const char *in(struct fixture *f, const char *below)
 {
 	(void)snprintf(f->text, sizeof(f->text), "%s/%s", f->root, below);
@@ -82,7 +82,7 @@ static void runtime_dir_is_the_users(void **state)
 	assert_string_equal(f->path, in(f, "salus"));
 	assert_int_equal(sal_path_default_socket(f->path, sizeof(f->path), &f->err), SAL_OK);
 	assert_string_equal(f->path, in(f, "salus/salusd.sock"));
-	assert_int_equal(access(in(f, "salus"), F_OK), -1); /* only named */
+	assert_int_equal(access(in(f, "salus"), F_OK), -1); /* named, not created */
 }
 
 static void expect_fallback(struct fixture *f)
@@ -107,7 +107,7 @@ static void runtime_dir_falls_back(void **state)
 	expect_fallback(f);
 }
 
-/* As after `sudo`. */
+/* As after `sudo`: the folder belongs to another user. */
 static void runtime_dir_of_another_is_passed_over(void **state)
 {
 	struct fixture *f = *state;
@@ -136,7 +136,7 @@ static void socket_can_be_given(void **state)
 	assert_true(given);
 	assert_string_equal(f->path, "/x/y");
 
-	/* It must mean the same to a job that changes its directory. */
+	/* A job that changes its directory must get the same path. */
 	assert_int_equal(setenv("SALUS_SOCKET", "y", 1), 0);
 	assert_int_equal(chdir(f->root), 0);
 	assert_int_equal(sal_path_socket(f->path, sizeof(f->path), NULL, &f->err), SAL_OK);
@@ -225,11 +225,11 @@ static void log_is_in_the_state_dir(void **state)
 	expect_log(f, "home/.local/state/salus/salusd.log");
 	set_env(f, "XDG_STATE_HOME", "state");
 	expect_log(f, "state/salus/salusd.log");
-	assert_int_equal(setenv("XDG_STATE_HOME", "state", 1), 0); /* relative: does not count */
+	assert_int_equal(setenv("XDG_STATE_HOME", "state", 1), 0); /* relative: ignored */
 	expect_log(f, "home/.local/state/salus/salusd.log");
 }
 
-/* As of a user whose home is /nonexistent. */
+/* As for a user whose home is /nonexistent. */
 static void log_turns_to_the_runtime_dir(void **state)
 {
 	struct fixture *f = *state;
@@ -289,7 +289,7 @@ static void long_paths_are_refused(void **state)
 	assert_int_equal(sal_path_socket(small, sizeof(small), NULL, NULL), -SAL_INVALID_ARGUMENT);
 	assert_int_equal(sal_path_log(small, sizeof(small), NULL), -SAL_INVALID_ARGUMENT);
 	assert_int_equal(sal_path_cache_dir(small, sizeof(small), NULL), -SAL_INVALID_ARGUMENT);
-	/* To the byte: its end needs room, too. */
+	/* Exactly one byte too long: the terminating NUL needs room, too. */
 	assert_int_equal(setenv("SALUS_SOCKET", "/0123456789abcd", 1), 0);
 	assert_int_equal(sal_path_socket(small, 16, NULL, NULL), SAL_OK);
 	assert_string_equal(small, "/0123456789abcd");

@@ -18,7 +18,7 @@
 
 #define BYTES UINT64_C(256)
 
-/* Both sides of one ring. The memory is as large as it must be, so that a step beyond is seen. */
+/* Both sides of one ring. The memory has the exact size, so that the sanitizer sees an overrun. */
 struct pair {
 	struct sal_ring_shared *shared; /* owned */
 	struct sal_ring producer, consumer;
@@ -32,7 +32,7 @@ static void pair_open(struct pair *p, uint64_t bytes, uint64_t at)
 	assert_non_null(p->shared);
 	assert_non_null(p->record);
 	memset(p->shared, 0, sal_ring_span(bytes));
-	/* As if so many bytes had gone through before. */
+	/* As if this many bytes had gone through the ring before. */
 	atomic_store(&p->shared->head, at);
 	atomic_store(&p->shared->tail, at);
 	sal_ring_init(&p->producer, p->shared, bytes);
@@ -45,7 +45,7 @@ static void pair_close(struct pair *p)
 	free(p->record);
 }
 
-/* A record whose bytes tell whether it arrived whole. */
+/* A record whose bytes show whether it arrived complete. */
 static bool put(struct pair *p, uint32_t size, uint8_t seed)
 {
 	struct sal_header *at = sal_ring_reserve(&p->producer, size);
@@ -93,7 +93,7 @@ static void indices_have_their_own_lines(void **state)
 }
 
 /*
- * From every offset a record of every size that is sure to fit; and again after more than 2^64
+ * From every offset, a record of every size that is sure to fit; and again after more than 2^64
  * bytes.
  */
 static void records_wrap_at_every_offset(void **state)
@@ -157,8 +157,8 @@ static void a_full_ring_takes_no_more(void **state)
 }
 
 /*
- * The producer still thinks of the ring as full; a look at the consumer's index shows just enough
- * room.
+ * The producer's copy of the tail says that the ring is full. Loading the consumer's index shows
+ * just enough room.
  */
 static void room_that_was_made_is_found_to_the_byte(void **state)
 {
@@ -177,7 +177,7 @@ static void room_that_was_made_is_found_to_the_byte(void **state)
 	pair_close(&p);
 }
 
-/* Larger than the ring: never, and nothing is disturbed by the attempt. */
+/* A record larger than the ring is always refused, and the attempt changes nothing. */
 static void what_is_too_large_is_refused(void **state)
 {
 	struct pair p;
@@ -243,7 +243,7 @@ static void the_doorbell_is_rung_once_and_if_urgent(void **state)
 	assert_true(sal_ring_publish(&p.producer, true));
 	assert_non_null(sal_ring_reserve(&p.producer, 8));
 	assert_false(sal_ring_publish(&p.producer, true));
-	assert_false(sal_ring_sleep(&p.consumer)); /* there is something */
+	assert_false(sal_ring_sleep(&p.consumer)); /* the ring is not empty */
 	sal_ring_awake(&p.consumer);
 	assert_non_null(sal_ring_reserve(&p.producer, 8));
 	assert_false(sal_ring_publish(&p.producer, true));
@@ -283,21 +283,21 @@ static void bell_close(struct bell *bell)
 }
 
 /*
- * Millions of records between two threads that sleep as soon as they may: a lost wake-up hangs the
+ * Millions of records between two threads that sleep as soon as they may. A lost wake-up hangs the
  * test.
  */
 struct race {
 	struct pair pair;
 	struct bell bell, room_bell;
 	uint64_t records;
-	unsigned int producer_slept, consumer_slept; /* each written by its own side */
+	unsigned int producer_slept, consumer_slept; /* each is written by its own side */
 };
 
 static void sleep_on(const struct bell *bell)
 {
 	struct pollfd p = { .fd = bell->wait, .events = POLLIN };
 
-	/* 20 s is for ever. */
+	/* 20 s means for ever. */
 	if (poll(&p, 1, 20000) != 1) {
 		(void)fprintf(stderr, "nobody rang\n");
 		abort();
@@ -360,7 +360,7 @@ static void consume(struct race *race)
 	}
 }
 
-/* How often each side must have slept at least: one that never did was never woken. */
+/* Each side must have slept at least this often: a side that never slept was never woken. */
 static void run_race(uint64_t bytes, uint64_t records, unsigned int producer_least,
 		     unsigned int consumer_least)
 {
@@ -403,7 +403,7 @@ static enum sal_ring_take take(struct pair *p)
 	return sal_ring_take(&p->consumer, p->record, &wake);
 }
 
-/* Show `there` bytes that begin with this header at offset `at`. */
+/* Shows `there` bytes, which begin with this header at offset `at`. */
 static enum sal_ring_take take_header(uint64_t at, uint64_t there, struct sal_header header)
 {
 	enum sal_ring_take got;
@@ -413,7 +413,7 @@ static enum sal_ring_take take_header(uint64_t at, uint64_t there, struct sal_he
 	memcpy(p.shared->data + at % BYTES, &header, sizeof(header));
 	atomic_store(&p.shared->head, at + there);
 	got = take(&p);
-	if (got == SAL_RING_BROKEN) /* it has not moved */
+	if (got == SAL_RING_BROKEN) /* the consumer has not moved */
 		assert_int_equal(p.consumer.tail, at);
 	pair_close(&p);
 	return got;
@@ -443,7 +443,7 @@ static void a_size_that_cannot_be_is_broken(void **state)
 	uint64_t at;
 
 	(void)state;
-	/* 16 bytes are there: every size but 8 and 16 is a lie. */
+	/* Only 16 bytes are there: every size but 8 and 16 is invalid. */
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		for (at = 0; at < BYTES; at += 8)
 			assert_int_equal(take_header(at, 16,
@@ -452,7 +452,7 @@ static void a_size_that_cannot_be_is_broken(void **state)
 					 SAL_RING_BROKEN);
 }
 
-/* A record may not run over the end, even if its bytes would be there. */
+/* A record may not wrap around the end, even if all its bytes are there. */
 static void a_record_that_wraps_is_broken(void **state)
 {
 	uint64_t at;
@@ -482,7 +482,7 @@ static void a_pad_that_ends_elsewhere_is_broken(void **state)
 					SAL_RING_BROKEN);
 }
 
-/* The ring may be larger than the largest record, the copy is not. */
+/* The ring may be larger than the largest record; the buffer for the copy is not. */
 static void a_record_beyond_the_limit_is_broken(void **state)
 {
 	struct sal_header header = { .size = SAL_RECORD_MAX + 8, .type = SAL_MSG_DELETE };
@@ -499,7 +499,7 @@ static void a_record_beyond_the_limit_is_broken(void **state)
 	pair_close(&p);
 }
 
-/* Whatever a consumer says it has read, a producer never writes over what it has not. */
+/* Whatever tail a consumer claims, the producer never overwrites unread bytes. */
 static void a_tail_that_cannot_be_is_no_progress(void **state)
 {
 	static const int64_t lies[] = { 8, 1, BYTES, -8, -(int64_t)BYTES, INT64_MAX, INT64_MIN };
@@ -521,7 +521,7 @@ static void a_tail_that_cannot_be_is_no_progress(void **state)
 	}
 }
 
-/* Any tail within what was written is a promise like any other; even one that splits records. */
+/* Any tail within the written bytes is accepted, even one inside a record. */
 static void a_tail_amid_a_record_stays_within_bounds(void **state)
 {
 	struct pair p;
@@ -547,16 +547,16 @@ static void the_peer_cannot_move_what_is_ours(void **state)
 	(void)state;
 	pair_open(&p, BYTES, 0);
 	assert_true(put(&p, 32, 3));
-	atomic_store(&p.shared->tail, 12345); /* the consumer's own */
+	atomic_store(&p.shared->tail, 12345); /* the consumer's own index */
 	take_and_check(&p, 32, 3);
-	atomic_store(&p.shared->head, 999); /* the producer's own */
+	atomic_store(&p.shared->head, 999); /* the producer's own index */
 	assert_true(put(&p, 32, 4));
 	assert_int_equal(atomic_load(&p.shared->head), 64);
 	take_and_check(&p, 32, 4);
 	pair_close(&p);
 }
 
-/* Random bytes in the shared memory, on both sides, for a while. */
+/* Random bytes in the shared memory, on both sides, many times. */
 static void random_nonsense_stays_within_bounds(void **state)
 {
 	unsigned broken = 0, records = 0, i, k;
@@ -590,7 +590,7 @@ static void random_nonsense_stays_within_bounds(void **state)
 		}
 		pair_close(&p);
 	}
-	assert_true(broken > 1000 && records > 1000); /* it was a test of both */
+	assert_true(broken > 1000 && records > 1000); /* both outcomes were tested */
 }
 
 int main(void)

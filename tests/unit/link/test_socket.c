@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * socket: whole messages, descriptors that arrive and those that must not stay, sealed memory,
- * doorbells.
+ * socket: complete messages, descriptors that arrive and descriptors that must not stay open,
+ * sealed memory, and doorbells.
  */
 #include "link/socket.h"
 
@@ -32,7 +32,7 @@
 
 #define PATIENCE_MS 10000
 
-/* What every test starts and ends with: a pair of sockets, and no descriptor left behind */
+/* Every test starts with a pair of sockets, and ends without a leaked descriptor */
 
 struct ends {
 	int a, b;
@@ -109,7 +109,7 @@ struct dripper {
 	size_t size;
 };
 
-/* Each byte when the one before has been read. */
+/* Sends each byte after the one before has been read. */
 static void *drip(void *arg)
 {
 	struct dripper *d = arg;
@@ -139,7 +139,9 @@ static void bytes_that_come_one_by_one_are_put_together(void **state)
 	assert_string_equal(got, "one by one");
 }
 
-/* What is too much for the kernel's buffer goes in parts; the rest of the stream is left alone. */
+/*
+ * A message larger than the kernel's buffer goes in parts. The bytes after it stay in the stream.
+ */
 static void *send_much(void *arg)
 {
 	struct dripper *d = arg;
@@ -195,7 +197,7 @@ static void do_nothing(int number)
 	(void)number;
 }
 
-/* A signal neither ends the wait nor makes it endless. */
+/* A signal neither ends the wait nor makes it longer. */
 static void a_signal_does_not_prolong_the_wait(void **state)
 {
 	struct sigaction action = { .sa_handler = do_nothing }, before;
@@ -206,7 +208,7 @@ static void a_signal_does_not_prolong_the_wait(void **state)
 	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
 	assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
 	assert_int_equal(sal_socket_receive(ends->b, got, 4, NULL, 0, 50, NULL), -SAL_UNAVAILABLE);
-	/* What an earlier call left in errno is no reason to wait again. */
+	/* An old errno is not a reason to wait again. */
 	errno = EINTR;
 	assert_int_equal(sal_socket_receive(ends->b, got, 4, NULL, 0, 20, NULL), -SAL_UNAVAILABLE);
 	assert_int_equal(sigaction(SIGALRM, &before, NULL), 0);
@@ -226,7 +228,7 @@ static void hanging_up_is_an_error(void **state)
 	assert_string_equal(err.text, "the other side hung up");
 }
 
-/* No SIGPIPE. */
+/* Sending raises no SIGPIPE. */
 static void sending_to_nobody_is_an_error(void **state)
 {
 	struct ends *ends = *state;
@@ -275,7 +277,7 @@ static void descriptors_arrive_in_order(void **state)
 	close_all(got, SAL_FDS_MAX);
 }
 
-/* A message that goes in many pieces brings its descriptors once. */
+/* A message that is sent in many pieces carries its descriptors once. */
 struct sender {
 	struct dripper message;
 	int fd;
@@ -291,7 +293,7 @@ static void *send_much_with_one(void *arg)
 		       : arg;
 }
 
-/* A signal ends each piece early: else the kernel would take the message whole. */
+/* A signal ends each piece early. Otherwise the kernel would take the message in one piece. */
 static void descriptors_go_with_the_first_piece(void **state)
 {
 	enum {
@@ -330,7 +332,7 @@ static void descriptors_go_with_the_first_piece(void **state)
 	free(got);
 }
 
-/* Whoever sends more than was asked for fills no table: ends_close counts. */
+/* Descriptors beyond the requested number do not stay open: ends_close counts. */
 static void extra_descriptors_are_closed(void **state)
 {
 	struct ends *ends = *state;
@@ -365,7 +367,7 @@ static void missing_descriptors_are_minus_one(void **state)
 	(void)close(got[0]);
 }
 
-/* A message that breaks off takes its descriptors with it. */
+/* The descriptors of an incomplete message are closed. */
 static void descriptors_of_a_broken_message_are_closed(void **state)
 {
 	struct ends *ends = *state;
@@ -397,14 +399,14 @@ static void sealed_memory_keeps_its_size(void **state)
 	assert_int_equal(errno, EPERM);
 	assert_int_equal(pwrite(fd, "x", 1, 8192), -1);
 	assert_int_equal(fallocate(fd, 0, 8192, 4096), -1);
-	/* Nor can the seals be changed: writing stays possible, for both. */
+	/* The seals cannot be changed either: both sides can still write. */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
 	assert_int_equal(errno, EPERM);
 	assert_int_equal(fcntl(fd, F_GET_SEALS), F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	at = sal_shared_map(fd, 8192);
 	assert_non_null(at);
 	at[8191] = 7;
-	/* A hole is the worst a peer can do: it reads as zeros. */
+	/* A hole is the worst that a peer can make: a hole reads as zeros. */
 	assert_int_equal(fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 8192), 0);
 	assert_int_equal(at[8191], 0);
 	assert_int_equal(munmap(at, 8192), 0);
@@ -422,11 +424,11 @@ static void memory_of_another_size_is_not_mapped(void **state)
 	assert_null(sal_shared_map(fd, 0));
 	assert_null(sal_shared_map(-1, 8192));
 	(void)close(fd);
-	/* Nor is what could shrink later. */
+	/* Memory that could shrink later is refused, too. */
 	fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_int_equal(ftruncate(fd, 8192), 0);
 	assert_null(sal_shared_map(fd, 8192));
-	/* Half of the seals is none. */
+	/* One seal of the two is not enough. */
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
 	assert_null(sal_shared_map(fd, 8192));
 	(void)close(fd);
@@ -486,8 +488,7 @@ static void a_doorbell_rings_until_it_is_quieted(void **state)
 }
 
 /*
- * However often it is rung before anybody looks, and whatever the peer does to the flags of its own
- * end.
+ * However often the doorbell rings before a read, and whatever flags the peer sets on its own end.
  */
 static void a_doorbell_never_blocks(void **state)
 {
@@ -495,7 +496,10 @@ static void a_doorbell_never_blocks(void **state)
 
 	(void)state;
 	assert_int_equal(sal_doorbell_create(&ring, &wait, NULL), SAL_OK);
-	/* We are who rings, and whoever has a copy of our end may have changed it, too. */
+	/*
+	 * This side rings. Any process with a copy of this side's end may have changed its flags,
+	 * too.
+	 */
 	assert_int_equal(fcntl(wait, F_SETFL, 0), 0);
 	assert_int_equal(fcntl(ring, F_SETFL, 0), 0);
 	(void)alarm(60);
@@ -505,13 +509,13 @@ static void a_doorbell_never_blocks(void **state)
 	(void)close(ring);
 	(void)close(wait);
 	assert_int_equal(sal_doorbell_create(&ring, &wait, NULL), SAL_OK);
-	assert_int_equal(fcntl(ring, F_SETFL, 0), 0); /* we are who waits */
+	assert_int_equal(fcntl(ring, F_SETFL, 0), 0); /* this side waits */
 	sal_doorbell_quiet(wait);
 	(void)close(ring);
 	(void)close(wait);
 }
 
-/* The library is a guest: a daemon that is gone must not kill its host by a signal. */
+/* The plugin is a guest in its process: ringing at a dead daemon must not raise a fatal signal. */
 static void ringing_at_nobody_does_no_harm(void **state)
 {
 	int ring, wait;
@@ -537,7 +541,7 @@ static void nobody_there_is_unavailable(void **state)
 	memset(path, 'x', sizeof(path) - 1);
 	path[sizeof(path) - 1] = '\0';
 	assert_int_equal(sal_socket_connect(path, NULL), -SAL_INVALID_ARGUMENT);
-	path[sizeof(((struct sockaddr_un *)0)->sun_path)] = '\0'; /* no room for its end */
+	path[sizeof(((struct sockaddr_un *)0)->sun_path)] = '\0'; /* no room for the NUL */
 	assert_int_equal(sal_socket_connect(path, NULL), -SAL_INVALID_ARGUMENT);
 	path[strlen(path) - 1] = '\0';
 	assert_int_equal(sal_socket_connect(path, NULL), -SAL_UNAVAILABLE);
@@ -559,14 +563,15 @@ static void somebody_there_is_a_descriptor(void **state)
 	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	(void)close(fd);
 	(void)close(listener);
-	/* The file is left, but nobody listens. */
+	/* The socket's file is left, but no process listens. */
 	assert_int_equal(sal_socket_connect(address.sun_path, NULL), -SAL_UNAVAILABLE);
 	(void)unlink(address.sun_path);
 	(void)rmdir(folder);
 }
 
 /*
- * What fits goes, the descriptor with the first byte; then nothing, without waiting; then the end.
+ * The bytes that fit are sent, with the descriptor at the first byte. Then nothing is sent, without
+ * a wait. Then the peer's end is an error.
  */
 static void sending_what_fits(void **state)
 {

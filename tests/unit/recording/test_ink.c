@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ink: columns add up, turns become bars where they belong, and the output does not grow with them.
+ * ink: columns add up, turns become bars at the right place, and the output does not grow with the
+ * number of turns.
  */
 #include "recording/draw/ink.h"
 
@@ -14,7 +15,7 @@
 static const struct rec_axis axis = { .from_ns = 1000, .to_ns = 2000, .columns = 100 };
 static const struct rec_box row = { 0, 0, 100, 20 };
 
-/* What the turns come to, as text the caller frees. */
+/* The drawing of these turns, as text that the caller frees. */
 static char *drawn(const struct rec_span *spans, size_t count)
 {
 	struct rec_ink ink = { 0 };
@@ -55,7 +56,7 @@ static void columns_add_up(void **state)
 	size_t i;
 
 	(void)state;
-	for (at = 900; at < 2100; at += 7) /* seven in a row, whatever the columns are */
+	for (at = 900; at < 2100; at += 7) /* seven in a row, for any columns */
 		rec_axis_add(&axis, at, at + 7, 2, columns);
 	for (i = 0; i < 100; i++) {
 		assert_float_equal(columns[i], 2, 1e-9);
@@ -100,7 +101,7 @@ static void a_column_used_less_is_paler(void **state)
 }
 
 /*
- * Two jobs that take turns of 1 ns a thousand times draw as many bars as two that do so ten times.
+ * Two jobs that take turns of 1 ns a thousand times draw as many bars as two that take ten turns.
  */
 static void many_turns_are_few_bars(void **state)
 {
@@ -120,7 +121,7 @@ static void many_turns_are_few_bars(void **state)
 	free(text);
 }
 
-/* Short turns of one job, without a break, are one bar. */
+/* Short turns of one job without a gap are one bar. */
 static void equal_columns_are_one_bar(void **state)
 {
 	struct rec_span spans[200];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * picture: what people did to jobs while they ran shows in pictures and tracks; small use of memory
- * too.
+ * picture: changes that people make to running jobs show in pictures and tracks, and so does a
+ * small use of memory.
  */
 #include <jansson.h>
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static void stop(struct stage *stage)
 	recorder_stop(&stage->recorder);
 }
 
-/* One job of little memory, which people cannot leave alone. */
+/* A job that uses little memory, with many changes by people. */
 static void steer(struct stage *stage)
 {
 	struct sal_job job = { .weight_milli = 1000, .declared = { 5 * MIB, 9 * MIB } };
@@ -64,7 +64,7 @@ static void steer(struct stage *stage)
 	b = drv_open_job(&stage->d, &job);
 	drv_submit(&stage->d, a, 5 * MIB, 9 * MIB);
 	drv_done(&stage->d, a, 10 * MS);
-	drv_set_policy(&stage->d, &sal_policy_fair); /* the same: no change */
+	drv_set_policy(&stage->d, &sal_policy_fair); /* the current policy: no change */
 	drv_pause(&stage->d, a);
 	drv_pass(&stage->d, 10 * MS);
 	drv_set_policy(&stage->d, &sal_policy_srtf);
@@ -74,7 +74,7 @@ static void steer(struct stage *stage)
 	drv_resume(&stage->d, a);
 	job.priority = 3; /* the limit stays */
 	drv_declare(&stage->d, a, &job);
-	drv_pause(&stage->d, b); /* and it stays so */
+	drv_pause(&stage->d, b); /* paused until the end */
 	drv_pass(&stage->d, 10 * MS);
 	job.limit_bytes = 0;
 	drv_declare(&stage->d, a, &job);
@@ -106,7 +106,7 @@ static size_t count_of(const char *text, const char *what)
 	return n;
 }
 
-/* Subpaths of the last path of a class; the first is the legend's. */
+/* The number of subpaths in the last path of a class. The first path belongs to the legend. */
 static size_t parts_of(const char *text, const char *class)
 {
 	const char *at = NULL, *end;
@@ -129,7 +129,7 @@ static void a_picture_shows_what_people_did(void **state)
 	steer(&stage);
 	text = picture_of(&stage, 0);
 	assert_non_null(strstr(text, ">fair \u2192 srtf \u2192 rr</tspan>"));
-	assert_int_equal(count_of(text, "<path class=\"change\" "), 2 + 1); /* and the legend's */
+	assert_int_equal(count_of(text, "<path class=\"change\" "), 2 + 1); /* plus the legend */
 	assert_non_null(strstr(text, ">srtf</text>"));
 	assert_non_null(strstr(text, ">rr</text>"));
 	assert_int_equal(parts_of(text, "<path class=\"paused\""), 2);
@@ -140,7 +140,7 @@ static void a_picture_shows_what_people_did(void **state)
 	stop(&stage);
 }
 
-/* The policy of a time whose records are gone is not known. */
+/* The policy is unknown for a time whose records are lost. */
 static void a_picture_without_a_beginning_says_so(void **state)
 {
 	struct stage stage;
@@ -175,7 +175,7 @@ static void many_policies_fit_the_title(void **state)
 	stop(&stage);
 }
 
-/* 19 MiB of 8 GiB are a fifth of a pixel, to scale. */
+/* To scale, 19 MiB of 8 GiB are a fifth of a pixel. */
 static void little_memory_is_seen(void **state)
 {
 	struct stage stage;
@@ -226,7 +226,7 @@ static void tracks_mark_what_people_did(void **state)
 	steer(&stage);
 	assert_int_equal(events_named(&stage, "limit"), 1);
 	assert_int_equal(events_named(&stage, "no limit"), 1);
-	assert_int_equal(events_named(&stage, "paused"), 2); /* also the one with nothing to do */
+	assert_int_equal(events_named(&stage, "paused"), 2); /* also the job without work */
 	assert_int_equal(events_named(&stage, "set_policy"), 3);
 	stop(&stage);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* facts: to bytes and back, and nothing but facts; and pack, on which they rest. */
+/* facts: packed and unpacked, and invalid bytes are refused. Also pack, which facts use. */
 #include "wire/facts.h"
 
 #include <setjmp.h>
@@ -67,7 +67,7 @@ static void writing_stays_within_bounds(void **state)
 	assert_false(p.failed);
 	sal_pack_u32(&p, 0xffffffffu);
 	assert_true(p.failed);
-	/* Errors stick, even for what would fit. */
+	/* An error stays, even for a value that would fit. */
 	sal_pack_bytes(&p, "x", 1);
 	assert_int_equal(p.used, 4);
 	assert_int_equal(bytes[4], 0);
@@ -299,7 +299,7 @@ static void no_facts_come_back_too(void **state)
 	free(bytes);
 }
 
-/* Neither form is taken for the other, none may be cut, and none may have something behind it. */
+/* Neither form is accepted as the other. A truncated form is refused, and so is a trailing byte. */
 static void other_bytes_are_refused(void **state)
 {
 	struct sal_device_facts *d;
@@ -320,7 +320,7 @@ static void other_bytes_are_refused(void **state)
 			char *copy = calloc(1, size + 1);
 
 			memcpy(copy, bytes[i], size < sizes[i] ? size : sizes[i]);
-			copy = realloc(copy, size ? size : 1); /* just that, for the sanitizer */
+			copy = realloc(copy, size ? size : 1); /* exact size, for the sanitizer */
 			if (size == sizes[i]) {
 				free(copy);
 				continue;
@@ -334,7 +334,7 @@ static void other_bytes_are_refused(void **state)
 	}
 }
 
-/* What a peer may do to them: any byte may be anything. What is accepted can be written again. */
+/* A peer may change any byte to any value. Accepted facts can be packed again. */
 static void damage_does_no_harm(void **state)
 {
 	static const unsigned char worst[] = { 0x00, 0x01, 0x7f, 0x80, 0xff };
@@ -405,7 +405,7 @@ static void a_default_is_one_of_the_memories(void **state)
 	}
 }
 
-/* All that they begin with counts, the version of the form, too. */
+/* Every byte of the mark counts, also the version of the form. */
 static void another_mark_is_refused(void **state)
 {
 	struct sal_device_facts *d;
@@ -429,9 +429,7 @@ static void another_mark_is_refused(void **state)
 	free(bytes[1]);
 }
 
-/*
- * A value of a kind that we do not know has a length that we do not know: here, one that would fit.
- */
+/* A value of an unknown kind has an unknown length: here, a length that would fit. */
 static void a_value_of_no_kind_is_refused(void **state)
 {
 	static const struct sal_value value = { .kind = SAL_VALUE_TEXT };
@@ -439,7 +437,7 @@ static void a_value_of_no_kind_is_refused(void **state)
 	struct sal_program_facts *back;
 	size_t size;
 	unsigned char *bytes = sal_program_facts_pack(&facts, &size);
-	unsigned char *kind = bytes + size - 12; /* then the value, and the device assignment */
+	unsigned char *kind = bytes + size - 12; /* before the value and device assignment */
 
 	(void)state;
 	assert_int_equal(*kind, SAL_VALUE_TEXT);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of every message, written out. A change of layout fails here, and nowhere else so
- * early: whoever means it counts the protocol's version up (docs/PROTOCOL.md) and writes the new
- * bytes down.
+ * The bytes of every message, written out. A change of layout fails here first. Whoever changes the
+ * layout on purpose increases the protocol's version (docs/PROTOCOL.md) and writes down the new
+ * bytes.
  *
  * Bytes are in hexadecimal, one field to a line; "+N" stands for N zeros.
  */
@@ -21,7 +21,7 @@ static unsigned nibble(char c)
 	return c <= '9' ? (unsigned)(c - '0') : (unsigned)(c - 'a' + 10);
 }
 
-/* Hexadecimal digits to bytes; blanks separate. Returns how many bytes. */
+/* Converts hexadecimal digits to bytes; blanks separate them. Returns the number of bytes. */
 static size_t read_hex(const char *hex, unsigned char *out)
 {
 	size_t n = 0;
@@ -232,7 +232,7 @@ static void upload(void **state)
 		     "0400000000000000 " /* size */
 		     "00000000 00000000 " HEX2 "+8 " /* from */
 		     "0100000000000000 feffffffffffffff " /* dims */
-		     "aabbccdd 00000000"); /* the array, and up to eight */
+		     "aabbccdd 00000000"); /* the array, padded to eight bytes */
 }
 
 static void download(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* messages: what is valid and what is not, one row each. */
+/* messages: valid and invalid messages, one row each. */
 #include "wire/messages.h"
 
 #include <setjmp.h>
@@ -38,7 +38,7 @@ static union any *blank(uint16_t type, size_t fixed, size_t tail)
 	return m;
 }
 
-/* Says what the message is judged to be, and frees it. */
+/* Asserts whether the message is a valid submission or completion, and frees the message. */
 static void expect(const char *what, union any *take_m, bool submit, bool complete)
 {
 	bool is_submit = sal_submit_is_valid(&take_m->header);
@@ -80,7 +80,7 @@ static const struct {
 
 #define PLAIN_COUNT (sizeof(plain) / sizeof(plain[0]))
 
-/* All zeros behind the header is valid for every type: no counts, no tail. */
+/* A body of zeros is valid for every type: no counts, no tail. */
 static void sizes_are_exact(void **state)
 {
 	size_t i, size;
@@ -319,10 +319,10 @@ static void hello_is_ours_whole_and_named(void **state)
 
 	(void)state;
 	assert_true(sal_hello_is_valid(&h));
-	h.minor = 77; /* a later one says more, behind what we know */
+	h.minor = 77; /* a later minor version has more fields after the known ones */
 	h.size = sizeof(h) + 64;
 	assert_true(sal_hello_is_valid(&h));
-	h.major = 9; /* told apart later, with a reason */
+	h.major = 9; /* refused later, with a reason */
 	assert_true(sal_hello_is_valid(&h));
 	h = good_hello();
 	h.size = sizeof(h) - 1;

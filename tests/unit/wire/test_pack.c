@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pack: numbers and texts, to the last byte that there is room for and not one further. */
+/* pack: numbers and texts, up to the last byte of the room and not beyond. */
 #include "wire/pack.h"
 
 #include <setjmp.h>
@@ -55,7 +55,7 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(u.left, 0);
 }
 
-/* With every room that is too small, the byte behind it stays as it was. */
+/* If the room is too small, the byte behind it stays unchanged. */
 static void nothing_is_written_beyond_the_room(void **state)
 {
 	unsigned char bytes[ALL_BYTES + 1];
@@ -73,7 +73,7 @@ static void nothing_is_written_beyond_the_room(void **state)
 	}
 }
 
-/* What did not fit is not made up for by something smaller. */
+/* After a value that did not fit, a smaller value fails, too. */
 static void a_failure_stays(void **state)
 {
 	unsigned char bytes[6] = { 0 };
@@ -133,7 +133,10 @@ static void a_count_is_what_can_be_there(void **state)
 	assert_true(u.failed);
 }
 
-/* Its length would not fit into four bytes. A writer that only counts looks at no byte of it. */
+/*
+ * The text's length does not fit into four bytes. A writer that only counts reads no byte of the
+ * text.
+ */
 static void a_text_of_4_GiB_fails(void **state)
 {
 	struct sal_pack p;
