@@ -208,7 +208,7 @@ static void set_up(struct client *c)
 	upload(c, 2);
 }
 
-/* Uploads, adds and downloads once. */
+/* Runs one addition in a new session and checks the sum. */
 static void work_honestly(void)
 {
 	struct {

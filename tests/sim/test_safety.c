@@ -149,7 +149,10 @@ static void on_copy(struct world *w, const struct sal_record *r, struct client *
 	require(w, r->value > 0, "nothing to copy", r->session);
 	require(w, way == COPY_IN || w->tuning.page_bytes_per_s > 0, "paged out without paging",
 		r->session);
-	/* A retry waits: 2 s or 1 s after the first failure, then longer. */
+	/*
+	 * After a first failure, a page-out is not retried for 2 s and a page-in for 1 s; later
+	 * longer.
+	 */
 	require(w,
 		way == COPY_IN || !c->out_failures ||
 			w->now_ns >= c->out_failed_ns + (c->out_failures > 1 ? 4 : 2) * S,
@@ -636,7 +639,7 @@ static uint32_t live_clients(const struct world *w, bool with_work)
 	return n;
 }
 
-/* Closes a session that is finished, or an idle one if no session is busy. */
+/* Closes one session without work. With lazy_close, only a refused one while another is busy. */
 static bool close_finished(struct world *w)
 {
 	bool idle_stay = w->lazy_close && live_clients(w, true) > 0;

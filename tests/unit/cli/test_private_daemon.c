@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * private_daemon: a daemon that does not start in time is stopped, and a job leaves it nothing
- * private. test_cli_run.py tests the rest, with many processes at once.
+ * private_daemon: a daemon that does not start in time is stopped. The daemon inherits neither the
+ * job's signal settings nor the job's private environment. test_cli_run.py tests the rest, with
+ * many processes at once.
  */
 #include "cli/daemon/private_daemon.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring, at the critical moment: one side is about to sleep while the other has something for it.
- * Both act at once, again and again, and one side must see the other's store. The test counts both
- * orders and fails if one of them is rare: after each round the side that was too late gets a
- * slightly longer head start, so that both orders occur all the time.
+ * Both act at once, again and again, and one side must see the other's store. After each round the
+ * side that was too late gets a slightly longer head start, so that both orders occur all the time.
+ * The test counts both orders, and fails if one of them is rare.
  */
 #include "link/ring.h"
 

@@ -65,7 +65,7 @@ struct run_client {
 void bed_open(struct run_bed *bed, const struct run_config *cfg);
 /* Requires that all sessions have ended and all memory was given back. */
 void bed_close(struct run_bed *bed);
-/* Calls blocked by an endless fault return CANCELLED; later calls do not block. */
+/* Calls that an endless fault blocks return CANCELLED. So do later calls that it would block. */
 void bed_let_go(struct run_bed *bed);
 /* The number of calls that a fault blocks now. */
 uint32_t bed_held_up(struct run_bed *bed);
