@@ -158,7 +158,7 @@ static void uninitialised_buffers_have_a_shape(void **state)
 	}
 }
 
-/* Bytes that stay */
+/* Bytes with an address */
 
 static void *address_of(PJRT_Buffer *b)
 {
@@ -251,7 +251,7 @@ static void what_stays_is_limited_and_comes_back(void **state)
 	free(data);
 }
 
-/* A device that is full */
+/* A full device */
 
 static uint64_t mapped(void)
 {

@@ -764,7 +764,7 @@ static void raw_ranges(void **state)
 	}
 }
 
-/* What is known, deleted, copied */
+/* Facts, deletion, copies */
 
 static void buffers_know_themselves(void **state)
 {

@@ -357,7 +357,7 @@ static void wrong_shapes_are_refused(void **state)
 	loaded_destroy(p);
 }
 
-/* How many, in what order */
+/* Number of arguments, order of iterations */
 
 static void a_hundred_arguments(void **state)
 {

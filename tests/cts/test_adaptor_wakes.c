@@ -265,7 +265,7 @@ static void a_layout_that_cannot_be_is_not_believed(void **state)
 
 /* Completions */
 
-/* What a callback saw. */
+/* The arguments of a callback. */
 struct seen {
 	_Atomic bool called;
 	int code;

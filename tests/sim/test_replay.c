@@ -134,7 +134,7 @@ static void test_every_policy_repeats_through_changes(void **state)
 	}
 }
 
-/* What is wrong */
+/* Errors in recordings */
 
 static size_t find(const struct recorder *r, enum sal_what what, size_t nth)
 {

@@ -26,7 +26,7 @@
 #define WAITERS 8
 #define DEADLINE_S 30
 
-/* The connection, as promise.c sees it */
+/* The part of the connection that promise.c uses */
 
 struct adp_conn {
 	_Atomic int refs;

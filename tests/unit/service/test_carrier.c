@@ -24,7 +24,7 @@ struct diary {
 	char text[256];
 	size_t used;
 	pthread_t last;
-	_Atomic bool gate; /* errands with a gate wait for it */
+	_Atomic bool gate; /* errands with a gate wait for the gate */
 };
 
 struct entry {

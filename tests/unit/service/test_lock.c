@@ -93,7 +93,7 @@ static void misuse_aborts(void **state)
 	assert_true(aborts(post_unlocked));
 }
 
-/* Who gets it */
+/* Which thread gets the lock */
 
 struct contest {
 	struct svc_server *server;
