@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine - all decisions about one device: who is let in, who runs next, who must make room.
+ * engine - all decisions about one device: which session is admitted, which one runs next, and
+ * which one is paged out to make room.
  *
- * Events go in with the time; decisions come out through `emit` before the call returns. There is
- * no I/O, clock, thread or global here, and nothing is allocated but in create and open. The daemon
- * and the simulator link the same objects, so a simulated schedule is what the daemon would do.
- * Several devices are several engines; a session lives on one.
+ * The caller reports events together with the time. The engine passes its decisions to `emit`
+ * before the call returns. The engine has no I/O, clock, thread or global, and only create and open
+ * allocate. The daemon and the simulator link the same object files, so the simulator decides
+ * exactly as the daemon would. Each device has its own engine; a session lives on one device.
  *
- * After every event, whatever the events were:
+ * Invariants, after every event:
  *   - persistent bytes of resident sessions + sizes of lanes <= capacity;
- *   - an idle lane has no session that could run, unless the turn of one is reserved;
- *   - no session with work lives in a stuck lane if it could have room elsewhere;
- *   - if nothing runs, copies or reserves a turn, then no session waits for memory it could have.
+ *   - an idle lane has no session that can run, unless the lane reserves the turn for a session or
+ *     waits for a neighbour's boundary;
+ *   - no session with work stays in a stuck lane if another lane has room for it;
+ *   - if nothing runs, copies or has a reserved turn, no session waits for memory that it could get.
  *
  * Threads: none. The caller serialises calls. `emit` must not call the engine.
  */
@@ -29,7 +31,7 @@
 struct sal_engine;
 struct sal_session;
 
-/* s and it are those of the record, or NULL. Valid during the call. */
+/* `s` and `it` belong to the record; either may be NULL. Both are valid only during the call. */
 typedef void sal_emit_fn(void *ctx, const struct sal_record *r, struct sal_session *s,
 			 struct sal_iteration *it);
 
@@ -39,98 +41,102 @@ struct sal_engine_config {
 	struct sal_tuning tuning;
 	sal_emit_fn *emit; /* may be NULL */
 	void *emit_ctx;
-	bool emit_events; /* pass events to emit too, each before the decisions it causes */
+	bool emit_events; /* pass events to emit too, each before the decisions that it causes */
 };
 
 int sal_engine_create(const struct sal_engine_config *cfg, struct sal_engine **out_engine,
 		      struct sal_err *err);
 
-/* Forgets all sessions, in whatever state. Accepts NULL. */
+/* Frees the engine and all its sessions, in any state. Accepts NULL. */
 void sal_engine_destroy(struct sal_engine *e);
 
 /*
- * A job came. It is admitted as soon as there is room for what it declared, or refused if it could
- * not fit even alone; a refused session stays until it is closed. The session belongs to the
- * engine.
+ * A job starts. The engine admits the session as soon as its declared needs fit, or refuses the
+ * session if they would not fit even alone. A refused session stays until the caller closes it.
+ * The engine owns the session.
  */
 int sal_engine_open(struct sal_engine *e, uint64_t now_ns, const struct sal_job *job, void *user,
 		    struct sal_session **out_session, struct sal_err *err);
 
 /*
- * The job left. Its queued iterations are dropped. If one runs or a copy is under way, the
- * session's memory is given back when that is reported; the pointer is good until then, and no
- * longer. Its lane is busy until then, and stuck after tuning.stuck_ns.
+ * The job ends. The engine drops its queued iterations. If an iteration or a copy of the session is
+ * under way, the engine frees the session when the caller reports the end of that iteration or
+ * copy; until then the pointer stays valid. Otherwise the engine frees the session at once. A
+ * running iteration keeps its lane busy, and the lane becomes stuck after tuning.stuck_ns.
  */
 void sal_engine_close(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
-/* New facts or wishes about the job. Needs it outgrew are no error, they are hints. */
+/* Replaces the facts and wishes about the job. Declared needs are hints: a job may exceed them. */
 void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 			const struct sal_job *job);
 
 /*
- * The session wants to hold persist_bytes between iterations, more or less than now. Less takes
- * effect at once; more is answered by SAL_ADMIT with at least that many, now or later, or
- * SAL_REFUSE.
+ * The session wants to hold persist_bytes between iterations, more or less than now. A smaller
+ * number takes effect at once. A larger number is answered, now or later, by SAL_ADMIT with at
+ * least that many bytes, or by SAL_REFUSE.
  */
 void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		     uint64_t persist_bytes);
 
 /*
- * Queue an iteration. SAL_GRANT follows in its time, or SAL_REFUSE when it is its turn and it
- * cannot fit.
+ * Queue an iteration. The engine answers with SAL_GRANT when the iteration may run, or with
+ * SAL_REFUSE when the iteration is first in the queue and cannot fit. Closing the session drops the
+ * iteration without an answer.
  */
 void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		       struct sal_iteration *it);
 
-/* The iteration of s that was granted has ended. */
+/* The granted iteration of s has ended; used_ns is its device time. */
 void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		     uint64_t used_ns);
 
 /*
- * A copy has ended; each SAL_PAGE_OUT and SAL_PAGE_IN is answered by exactly one of these four.
- * paged_out: no byte of the session is on the device any more. paged_in: all are there.
+ * A copy has ended. The caller answers each SAL_PAGE_OUT with exactly one of paged_out and
+ * page_out_failed, and each SAL_PAGE_IN with exactly one of paged_in and page_in_failed.
+ * paged_out: no byte of the session is on the device. paged_in: all its bytes are on the device.
  */
 void sal_engine_paged_out(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 void sal_engine_paged_in(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
 /*
- * The copy failed, if only in part. The engine takes its decision back. It counts all bytes of the
- * session as on the device, and the session as resident: it may get SAL_GRANT in the same call. So
- * the caller brings back what it had already copied, or does so before the next iteration uses it.
- * SAL_ADMIT follows. The session is not asked to go again for 2 s, then 4 s, up to 64 s; others
- * are, or the one that waits for room goes on waiting. If nothing can go on without that room, the
- * last in line is told SAL_REFUSE_PAGE_OUT.
+ * The page-out failed, wholly or in part. The engine takes its decision back: the session is
+ * resident again, and all its bytes count as on the device. The session may get SAL_GRANT in the
+ * same call, so the caller copies back the bytes that had left the device, at the latest before the
+ * next iteration uses them. SAL_ADMIT follows. The engine does not choose this session for paging
+ * out again for 2 s, then 4 s, up to 64 s. Meanwhile the engine pages out other sessions, or the
+ * session that needs the room waits. If no session can go on without that room, the engine refuses
+ * the last one in the order with SAL_REFUSE_PAGE_OUT.
  */
 void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
 /*
- * The copy failed, if only in part. The engine gives the session's room away at once, so the caller
- * frees what it had already brought in, and keeps the copy in host memory. The session is let in
- * again, with another SAL_PAGE_IN, after 1 s, then 2 s, up to 8 s. From the fourth failure in a row
- * on, its queued iterations and its open need are refused with SAL_REFUSE_PAGE_IN each time; the
- * session stays.
+ * The page-in failed, wholly or in part. The engine gives the session's room away at once, so the
+ * caller frees the bytes that it had copied to the device, and retains the copy in host memory. The
+ * engine may try again, with another SAL_PAGE_IN, after 1 s, then 2 s, up to 8 s. From the fourth
+ * failure in a row on, each failure also refuses the session's queued iterations and its open need,
+ * with SAL_REFUSE_PAGE_IN. The session stays open.
  */
 void sal_engine_page_in_failed(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
 void sal_engine_tick(struct sal_engine *e, uint64_t now_ns);
 
 /*
- * Fails only for a policy whose slot or state is too large, or that lacks an op that is required.
+ * Fails only if the policy's slots or state are too large, or if a required op is missing.
  */
 int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sal_policy *policy,
 			  struct sal_err *err);
 void sal_engine_set_tuning(struct sal_engine *e, uint64_t now_ns, const struct sal_tuning *tuning);
 
 /*
- * Change a parameter of the policy in force, counted from 0; one that it does not have is left
- * alone. A policy that is chosen starts with its defaults.
+ * Change a parameter of the policy in force; `param` counts from 0. Does nothing if the policy has
+ * no such parameter. Choosing a policy sets all its parameters to their defaults.
  */
 void sal_engine_set_param(struct sal_engine *e, uint64_t now_ns, uint32_t param, uint64_t value);
 
-/* Change a knob or a parameter, as sal_change_parse found it for the policy in force. */
+/* Apply a change that sal_change_parse made for the policy in force. */
 void sal_engine_change(struct sal_engine *e, uint64_t now_ns, const struct sal_change *change);
 
-/* A paused session gets no grants; what runs goes on to its end. */
+/* A paused session gets no grants. Its running iteration runs to its end. */
 void sal_engine_pause(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session *s);
 
@@ -138,13 +144,14 @@ const struct sal_policy *sal_engine_policy(const struct sal_engine *e);
 const struct sal_tuning *sal_engine_tuning(const struct sal_engine *e);
 uint64_t sal_engine_param(const struct sal_engine *e, uint32_t param);
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e);
-/* Most lanes it would open. */
+/* The largest number of lanes that the engine opens; stuck lanes do not count. */
 uint32_t sal_engine_lane_limit(const struct sal_engine *e);
 uint32_t sal_engine_resident_count(const struct sal_engine *e);
 uint32_t sal_engine_waiting_count(const struct sal_engine *e);
 
 /*
- * Verifies every invariant from scratch; false and a sentence in err if one is broken. O(n log n).
+ * Verifies every invariant from scratch. Returns false, with a sentence in err, if an invariant is
+ * broken. O(n log n).
  */
 bool sal_engine_check(const struct sal_engine *e, struct sal_err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * job - what callers tell the engine: facts about a job, and the iterations it submits.
+ * job - the caller's description of a job: facts about the job, and the iterations it submits.
  *
- * An iteration is embedded in an object of the caller's and belongs to the caller; the engine links
- * it from submit until done, so that submitting allocates nothing.
+ * The caller embeds an iteration in an object of its own and owns it. The engine links the
+ * iteration from submit until done, so submitting allocates nothing.
  */
 #ifndef SAL_CORE_JOB_H
 #define SAL_CORE_JOB_H
@@ -17,29 +17,29 @@ enum sal_kind {
 };
 #define SAL_KINDS 2
 
-/* Device memory: persistent bytes stay between iterations, ephemeral ones live inside one. */
+/* Device memory. Persistent bytes stay between iterations; ephemeral bytes live inside one. */
 struct sal_needs {
 	uint64_t persist_bytes;
 	uint64_t ephem_bytes;
 };
 
-/* What is known or wished about a job. Everything can be changed while it runs. */
+/* Facts and wishes about a job. All of them can change while the job runs. */
 struct sal_job {
 	enum sal_kind kind;
-	uint32_t weight_milli; /* share of the device, 1000 is one; 0 reads as 1000 */
+	uint32_t weight_milli; /* share of the device; 1000 is weight 1; 0 means 1000 */
 	uint32_t priority; /* smaller is more important */
 	uint64_t total_ns; /* device time of the whole job, declared or remembered; 0: unknown */
-	struct sal_needs declared; /* zero: not declared, the reservation follows what is seen */
-	uint64_t limit_bytes; /* most it may ever hold; 0: the device's capacity */
+	struct sal_needs declared; /* 0: not declared; the engine reserves the needs it sees */
+	uint64_t limit_bytes; /* most bytes that the job may use; 0: the device's capacity */
 };
 
 struct sal_iteration {
-	uint64_t id; /* the caller's name for it, unique within its session */
-	struct sal_needs needs; /* persistent bytes while it runs, outputs included; scratch */
-	uint64_t grow_bytes; /* what it adds to the bytes the session holds by its own account */
+	uint64_t id; /* chosen by the caller, unique within the session */
+	struct sal_needs needs; /* persistent bytes during the run, with outputs; scratch */
+	uint64_t grow_bytes; /* bytes that it adds to the session's tracked_bytes */
 	uint64_t expected_ns; /* 0: unknown */
 	uint64_t submit_ns; /* set by the engine */
-	TAILQ_ENTRY(sal_iteration) queue_link; /* in its session's queue */
+	TAILQ_ENTRY(sal_iteration) queue_link; /* session->queue */
 };
 
 TAILQ_HEAD(sal_iteration_list, sal_iteration);

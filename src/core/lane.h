@@ -2,12 +2,12 @@
 /*
  * lane - a slice of the device in which one iteration at a time may run.
  *
- * Sessions sharing a lane take turns with its scratch, so a lane is as large as its hungriest
- * member, not as their sum. It is one contiguous range of the device. Between two iterations the
- * range is empty, so a lane may then move, grow or shrink for nothing: that is all the
- * defragmentation there is. While an iteration runs, [at, at + span) stays where it is.
+ * The sessions of a lane take turns with its scratch, so a lane is as large as the largest scratch
+ * of its members, not as their sum. A lane is one contiguous range of the device. Between two
+ * iterations the range is empty, so the lane can move, grow or shrink at no cost. Salus has no other
+ * defragmentation. While an iteration runs, the range [at, at + span) does not move.
  *
- * Owns: bookkeeping only. It holds offsets, never device pointers.
+ * Owns: bookkeeping only. A lane holds offsets, never device pointers.
  * Threads: none.
  */
 #ifndef SAL_CORE_LANE_H
@@ -18,29 +18,30 @@
 struct sal_lane {
 	uint32_t index;
 	bool open;
-	bool draining; /* one too many: its sessions move elsewhere */
+	bool draining; /* over the lane limit: its sessions move to other lanes */
 	struct sal_session *running; /* borrowed: engine; NULL at a boundary */
-	struct sal_session *last; /* who ran last; only compared, never followed */
+	struct sal_session *last; /* the session that ran last; compared, never dereferenced */
 
 	struct sal_size_tree members; /* by scratch, largest first */
 	uint32_t member_count;
 	uint32_t kind_count[SAL_KINDS];
-	struct sal_ready_tree ready; /* by rank: may run, or its turn is reserved */
+	struct sal_ready_tree ready; /* by rank: sessions that may run or have a reserved turn */
 	uint32_t ready_count;
-	struct sal_session_list express; /* short programs, in order of submission */
-	bool express_served; /* the last one was short: the policy's pick goes first */
+	struct sal_session_list
+		express; /* sessions whose next program is short, oldest entry first */
+	bool express_served; /* the last turn went to a short program: the policy's pick is next */
 
-	uint64_t start_ns; /* of the iteration that runs */
-	uint64_t stuck_at_ns; /* it has run too long then; UINT64_MAX: never */
-	bool stuck; /* it has run too long: nobody waits for its end (stuck.c) */
+	uint64_t start_ns; /* of the running iteration */
+	uint64_t stuck_at_ns; /* from then on the lane is stuck; UINT64_MAX: never */
+	bool stuck; /* the iteration runs too long: no session waits for its end (stuck.c) */
 
-	uint64_t at; /* range of the iteration that runs, or of the last one */
+	uint64_t at; /* start of the range of the running or the last iteration */
 	uint64_t span;
-	bool shifted; /* waits for a neighbour's boundary to get its range */
-	uint64_t reserved_until_ns; /* idle on purpose until then; 0: not */
+	bool shifted; /* waits for a neighbour's boundary before it can take its range */
+	uint64_t reserved_until_ns; /* the turn is reserved until then; 0: no reserved turn */
 
 	/*
-	 * The policy's. A new lane takes over the largest clock there is, and gets an empty slot.
+	 * For the policy. A new lane starts with the largest clock of all lanes and a zeroed slot.
 	 */
 	uint64_t clock;
 	_Alignas(max_align_t) unsigned char slot[SAL_LANE_SLOT_BYTES];
@@ -48,7 +49,7 @@ struct sal_lane {
 
 struct sal_engine;
 
-/* NULL if there is none of that number. For tests and the simulator. */
+/* NULL if `index` is out of range. For tests and the simulator. */
 const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t index);
 
 /* Largest scratch among the members. */

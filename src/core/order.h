@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * order - the trees sessions are kept in, and re-filing one after it changed.
+ * order - the trees that sort sessions, and moving a session in them after it changed.
  */
 #ifndef SAL_CORE_ORDER_H
 #define SAL_CORE_ORDER_H

@@ -2,8 +2,8 @@
 /*
  * record - one event or decision of the engine, as plain data.
  *
- * The daemon and the simulator write the same records, so that two schedules can be compared line
- * by line and a daemon's trace can be replayed.
+ * The daemon and the simulator write the same records. So two schedules can be compared line by
+ * line, and a daemon's trace can be replayed.
  */
 #ifndef SAL_CORE_RECORD_H
 #define SAL_CORE_RECORD_H
@@ -15,7 +15,7 @@
 #define SAL_NO_LANE UINT16_MAX
 
 enum sal_what {
-	/* events; what they tell is in force when they are emitted, what they cause is not */
+	/* events: when emitted, the reported change has happened, its consequences have not */
 	SAL_OPEN = 1,
 	SAL_CLOSE,
 	SAL_DECLARE,
@@ -25,22 +25,22 @@ enum sal_what {
 	SAL_PAGED_OUT,
 	SAL_PAGED_IN,
 	SAL_TICK,
-	SAL_SET_POLICY, /* value: its sal_policy_number */
+	SAL_SET_POLICY, /* value: sal_policy_number of the policy */
 	SAL_SET_TUNING,
 	SAL_PAUSE,
 	SAL_RESUME,
-	SAL_PAGE_OUT_FAILED, /* all its bytes are on the device, as before */
-	SAL_PAGE_IN_FAILED, /* all its bytes are in host memory, as before */
-	SAL_SET_PARAM, /* iteration: which of the policy's parameters; value: the new one */
+	SAL_PAGE_OUT_FAILED, /* all bytes of the session are on the device, as before */
+	SAL_PAGE_IN_FAILED, /* all bytes of the session are in host memory, as before */
+	SAL_SET_PARAM, /* iteration: index of the policy's parameter; value: its new value */
 	/* decisions */
 	SAL_ADMIT, /* the session holds persist_bytes, its lane offers ephem_bytes */
-	SAL_GRANT, /* the iteration runs now, in the lane */
+	SAL_GRANT, /* the iteration starts now, in the lane */
 	SAL_PAGE_OUT, /* copy `value` bytes to the host, then report paged_out or page_out_failed */
 	SAL_PAGE_IN, /* copy `value` bytes to the device, then report paged_in or page_in_failed */
-	SAL_MOVE, /* the session goes on in that lane */
-	SAL_REFUSE, /* persist_bytes + ephem_bytes cannot be had; value: what the most is */
-	SAL_WAKE_AT, /* call tick at time value; the last one counts, 0: not needed */
-	SAL_EJECT, /* the policy misbehaved, fifo has taken over */
+	SAL_MOVE, /* the session now lives in the lane */
+	SAL_REFUSE, /* persist_bytes + ephem_bytes are not available; value: the most possible */
+	SAL_WAKE_AT, /* call tick at time `value`; replaces the last SAL_WAKE_AT */
+	SAL_EJECT, /* the policy misbehaved; fifo replaces it */
 	SAL_WHAT_END
 };
 
@@ -51,9 +51,9 @@ enum sal_reason {
 	SAL_REFUSE_NO_PAGING, /* every session waits for memory and paging is off */
 	SAL_EJECT_PICK, /* picked a session that was not ready */
 	SAL_EJECT_PREFERS, /* preferred a over b and b over a */
-	/* recordings keep these numbers: add new ones at the end */
-	SAL_REFUSE_PAGE_IN, /* its bytes could not be brought back, several times */
-	SAL_REFUSE_PAGE_OUT, /* every session waits for memory and none could be paged out */
+	/* traces contain these numbers: add new reasons at the end */
+	SAL_REFUSE_PAGE_IN, /* its page-in failed several times */
+	SAL_REFUSE_PAGE_OUT, /* every session waits for memory and no page-out succeeds */
 	SAL_REASON_END
 };
 
@@ -63,7 +63,7 @@ struct sal_record {
 	uint64_t iteration;
 	uint64_t persist_bytes;
 	uint64_t ephem_bytes;
-	uint64_t grow_bytes; /* of an iteration */
+	uint64_t grow_bytes; /* of the iteration */
 	uint64_t value;
 	uint16_t what; /* enum sal_what */
 	uint16_t lane; /* SAL_NO_LANE: none */
@@ -78,7 +78,7 @@ static inline bool sal_record_is_decision(const struct sal_record *r)
 const char *sal_what_name(uint16_t what);
 const char *sal_reason_name(uint16_t reason);
 
-/* One line without newline, as snprintf: returns the length it wanted. */
+/* Writes one line without newline. Returns the full length, as snprintf does. */
 int sal_record_format(const struct sal_record *r, char *text, size_t size);
 
 #endif

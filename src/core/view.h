@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view - what callers of the engine see of sessions and lanes, and why a session does not run.
+ * view - copies of sessions and lanes for callers, and explanations why a session does not run.
  *
- * A view is a copy of the moment. Sessions in it are the engine's: they can be given back to the
- * engine until the next event.
+ * A view is a snapshot. The engine owns the sessions that a view points to. Their pointers are
+ * valid until the next event.
  */
 #ifndef SAL_CORE_VIEW_H
 #define SAL_CORE_VIEW_H
@@ -16,17 +16,17 @@
 struct sal_engine;
 struct sal_session;
 
-/* What a session does; the first that is true. */
+/* What a session does. If several apply, the first in this list counts. */
 enum sal_state {
-	SAL_STATE_REFUSED, /* it declared more than it can ever have */
+	SAL_STATE_REFUSED, /* its declared needs can never fit */
 	SAL_STATE_RUNNING,
 	SAL_STATE_PAGING_OUT,
 	SAL_STATE_PAGING_IN,
 	SAL_STATE_PAUSED, /* by a person */
 	SAL_STATE_WAITING, /* for memory */
-	SAL_STATE_PAGED, /* its bytes lie in host memory, and it has no work */
+	SAL_STATE_PAGED, /* it was admitted before, is outside now, and waits for nothing or rests */
 	SAL_STATE_IDLE, /* it has no work */
-	SAL_STATE_READY /* it waits for its turn */
+	SAL_STATE_READY /* it has work and waits for its turn */
 };
 
 struct sal_session_view {
@@ -41,14 +41,14 @@ struct sal_session_view {
 	uint64_t used_ns, waited_ns, done_iterations, idle_since_ns;
 	uint64_t held_bytes; /* persistent bytes counted against the device */
 	uint64_t paged_bytes; /* persistent bytes in host memory */
-	uint64_t tracked_bytes; /* what the caller said it holds */
-	uint64_t ephem_bytes; /* scratch its lane offers */
+	uint64_t tracked_bytes; /* bytes that it holds, as the caller reported */
+	uint64_t ephem_bytes; /* scratch that its lane offers */
 };
 
 void sal_engine_view(const struct sal_engine *e, const struct sal_session *s,
 		     struct sal_session_view *out);
 
-/* Single facts, for those who need one of them often. */
+/* Single facts, for callers that need one of them often. */
 uint64_t sal_session_id(const struct sal_session *s);
 void *sal_session_user(const struct sal_session *s);
 uint16_t sal_session_lane(const struct sal_session *s); /* SAL_NO_LANE: none */
@@ -61,54 +61,54 @@ struct sal_session_memory sal_session_memory(const struct sal_session *s);
 
 struct sal_lane_view {
 	bool open;
-	bool stuck; /* its iteration does not end, and nobody waits for that */
+	bool stuck; /* its iteration runs too long; no session waits for its end */
 	uint64_t at, bytes; /* its range */
 	struct sal_session *running; /* NULL at a boundary */
 };
 
-/* Whose iteration runs in that lane; NULL: nobody's. */
+/* The session whose iteration runs in `lane`; NULL: none. */
 struct sal_session *sal_engine_running(const struct sal_engine *e, uint32_t lane);
 
 void sal_engine_lane_view(const struct sal_engine *e, uint32_t index, struct sal_lane_view *out);
 
-/* Sessions that an explanation names. */
+/* Most sessions that an explanation names. */
 #define SAL_AHEAD_MAX 64
 
 /* Why a session waits for memory. */
 struct sal_memory_wait {
-	struct sal_needs needs; /* what it must have, growth of its next iteration included */
-	uint64_t held_bytes; /* what it has of that */
+	struct sal_needs needs; /* bytes that it needs, with the growth of its next iteration */
+	uint64_t held_bytes; /* persistent bytes that it has */
 	uint64_t free_bytes, capacity_bytes; /* of the device */
-	bool lane_is_stuck; /* its lane's iteration does not end: it needs room in another lane */
-	bool aged; /* it was passed over too often: nobody later is let in before it */
-	uint32_t passed_over; /* so often */
-	struct sal_session *first; /* room is kept for this one first; NULL: for nobody */
+	bool lane_is_stuck; /* its lane is stuck: it needs room in another lane */
+	bool aged; /* passed over too often: no later session is admitted first */
+	uint32_t passed_over; /* how many later sessions were admitted before it */
+	struct sal_session *first; /* this session gets room first; NULL: none */
 };
 
 /* Why a session waits for its turn. */
 struct sal_turn_wait {
-	struct sal_session *running; /* in its lane; NULL: nobody */
-	bool running_goes_first; /* the running one is before it in the policy's order, too */
-	bool is_short; /* its program passes ahead of the order */
-	bool waits_for_range; /* the lane waits for a neighbour's boundary */
-	bool is_order_known; /* false: the policy picks, and tells only who is next */
+	struct sal_session *running; /* in its lane; NULL: none */
+	bool running_goes_first; /* `running` is also before it in the policy's order */
+	bool is_short; /* its next program is short and goes ahead of the order */
+	bool waits_for_range; /* its lane waits for a neighbour's boundary */
+	bool is_order_known; /* false: the policy picks; only the next session is known */
 	uint32_t ahead_count;
 	struct sal_session *ahead[SAL_AHEAD_MAX]; /* in the order of their turns */
-	uint64_t ahead_ns; /* what their turns take; UINT64_MAX: unknown */
+	uint64_t ahead_ns; /* time that their turns take; UINT64_MAX: unknown */
 };
 
 struct sal_explanation {
 	enum sal_state state;
 	uint32_t queued; /* iterations */
-	struct sal_memory_wait memory; /* of SAL_STATE_WAITING and SAL_STATE_REFUSED */
-	struct sal_turn_wait turn; /* of SAL_STATE_READY */
-	uint32_t in_failures; /* its bytes could not be brought back, so often in a row */
-	uint64_t retry_ns; /* when that is tried again; 0: no failure */
+	struct sal_memory_wait memory; /* for SAL_STATE_WAITING and SAL_STATE_REFUSED */
+	struct sal_turn_wait turn; /* for SAL_STATE_READY */
+	uint32_t in_failures; /* failed page-ins in a row */
+	uint64_t retry_ns; /* no page-in before this time; 0: it may be tried now */
 };
 
 /*
- * What the session waits for, as the engine would decide it now. Asks the policy for its pick, and
- * takes back whatever the policy changed meanwhile.
+ * Tells what the session waits for, as the engine would decide now. Calls the policy's `pick`, and
+ * then restores the policy's state.
  */
 void sal_engine_explain(struct sal_engine *e, struct sal_session *s, struct sal_explanation *out);
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_impl - what the files of the engine share. Nobody else includes this.
+ * engine_impl - the struct and the functions that the files of the engine share. Private to them.
  *
  *     engine.c   events in: change the session, then settle
- *     settle.c   the loop after every event: let in, make room, start lanes, ask to be woken
- *     admit.c    who needs memory, and giving it
+ *     settle.c   the loop after every event: admit, make room, start lanes, ask for a tick
+ *     admit.c    which sessions need memory, and who gets it
  *     page.c     making room by paging out
  *     retry.c    copies that failed
- *     run.c      who may run, whose turn it is
+ *     run.c      which session may run, whose turn it is
  *     home.c     which lane a session lives in
- *     reread.c   what a policy asks of the engine
+ *     reread.c   requests of a policy: reread the ranks, call its alarm
  *     tune.c     knobs and parameters
  *     stuck.c    lanes whose iteration does not end
  *     order.c    the trees
- *     view.c     what callers see
+ *     view.c     copies of sessions and lanes for callers
  *     explain.c  why a session does not run
  *     check.c    the invariants, verified from scratch
  */
@@ -25,7 +25,7 @@
 #include "core/order.h"
 #include "core/policy.h"
 
-/* How many sessions a search goes through, behind one that does not fit. */
+/* An ordinary search gives up after this many sessions that do not help. */
 #define SAL_SEARCH_MAX 64
 
 struct sal_engine {
@@ -34,9 +34,9 @@ struct sal_engine {
 	struct sal_lane lanes[SAL_LANES_MAX];
 	const struct sal_policy *policy; /* borrowed: static */
 	_Alignas(max_align_t) unsigned char state[SAL_STATE_BYTES];
-	uint64_t device_ns; /* used by all sessions since the policy was chosen */
-	uint64_t alarm_ns; /* the policy is called when device_ns gets there; UINT64_MAX: not */
-	bool reread; /* the policy asked for all ranks to be read again */
+	uint64_t device_ns; /* device time of all sessions since the policy was chosen */
+	uint64_t alarm_ns; /* call the policy's alarm when device_ns reaches this; UINT64_MAX: never */
+	bool reread; /* the policy asked the engine to read all ranks again */
 	struct sal_tuning tuning;
 	uint64_t params[SAL_PARAMS_MAX]; /* of the policy */
 	sal_emit_fn *emit;
@@ -46,23 +46,23 @@ struct sal_engine {
 	uint64_t next_id;
 	struct sal_session_list sessions; /* owned; in order of opening */
 	struct sal_resident_tree resident; /* by rank */
-	struct sal_waiting_tree waiting; /* those with work first, then by rank */
-	struct sal_session_list idle; /* resident without work, longest idle first */
-	struct sal_session_list aged; /* waiting and passed over too often */
-	struct sal_session_list growing; /* resident and waiting for more */
-	struct sal_session_list resting; /* outside, not let in before their time */
+	struct sal_waiting_tree waiting; /* sessions with work first, then by rank */
+	struct sal_session_list idle; /* resident, without work or paused; longest idle first */
+	struct sal_session_list aged; /* waiting, and passed over too often */
+	struct sal_session_list growing; /* resident, and waiting for more memory */
+	struct sal_session_list resting; /* outside; not admitted before rest_until_ns */
 	uint32_t resident_count, waiting_count, running_count, copying_count, ready_count;
-	uint32_t stuck_count; /* lanes; each runs one of running_count */
+	uint32_t stuck_count; /* stuck lanes; each runs one of the running_count iterations */
 
-	struct sal_session *claimant; /* room is being made for it; NULL: for nobody */
-	struct sal_session_list evictees; /* to be paged out for it at their boundary */
-	uint64_t retry_ns; /* somebody idle can be asked to make room then; 0: no need */
-	uint64_t search_ns; /* no search for room before that */
-	uint64_t wake_ns; /* last SAL_WAKE_AT */
-	uint64_t dirty_mask; /* lanes whose turn has to be decided */
-	bool lanes_freed; /* there may be room for one more lane */
-	bool memory_changed; /* somebody waiting may fit now */
-	bool lanes_over; /* more lanes than wanted, or wrongly shared: move sessions */
+	struct sal_session *claimant; /* the engine makes room for this session; NULL: none */
+	struct sal_session_list evictees; /* paged out at their next boundary, for the claimant */
+	uint64_t retry_ns; /* from then on another session may be paged out; 0: no need */
+	uint64_t search_ns; /* no search for room before this time */
+	uint64_t wake_ns; /* time in the last SAL_WAKE_AT; 0: none pending */
+	uint64_t dirty_mask; /* lanes whose next turn is undecided */
+	bool lanes_freed; /* there may be room for another lane */
+	bool memory_changed; /* a waiting session may fit now */
+	bool lanes_over; /* too many lanes, or sessions in a wrong lane: move sessions */
 };
 
 /* engine.c */
@@ -74,7 +74,7 @@ void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct
 	       struct sal_iteration *it, uint64_t value);
 void sal_give_back(struct sal_engine *e, struct sal_session *s);
 
-/* reread.c: what a policy asked for */
+/* reread.c */
 void sal_reread_ranks(struct sal_engine *e);
 void sal_count_device_time(struct sal_engine *e, uint64_t used_ns);
 
@@ -84,7 +84,7 @@ void sal_set_param_defaults(struct sal_engine *e);
 /* settle.c */
 void sal_settle(struct sal_engine *e);
 
-/* order.c: re-file s after anything about it changed; take it out of every order */
+/* order.c: put s into its trees and lists after a change; take s out of all of them */
 void sal_refile(struct sal_engine *e, struct sal_session *s);
 void sal_unfile(struct sal_engine *e, struct sal_session *s);
 
@@ -110,9 +110,9 @@ void sal_spare_evictees(struct sal_engine *e);
 void sal_page_out(struct sal_engine *e, struct sal_session *s);
 
 /* retry.c */
-#define SAL_PAGE_TRIES_MAX 4u /* after so many failures in a row nobody waits for a copy any more */
+#define SAL_PAGE_TRIES_MAX 4u /* after so many failures in a row no request waits for the copy */
 void sal_end_rests(struct sal_engine *e);
-uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: nobody rests */
+uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: no session rests */
 
 /* run.c */
 bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s);
@@ -122,8 +122,10 @@ uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
 
 /* stuck.c */
-void sal_watch_lane(struct sal_engine *e, struct sal_lane *lane); /* from its start_ns on */
-void sal_unstick_lane(struct sal_engine *e, struct sal_lane *lane); /* its iteration has ended */
+void sal_watch_lane(struct sal_engine *e,
+		    struct sal_lane *lane); /* sets stuck_at_ns, counted from start_ns */
+void sal_unstick_lane(struct sal_engine *e,
+		      struct sal_lane *lane); /* the lane's iteration has ended */
 void sal_find_stuck(struct sal_engine *e);
 uint64_t sal_next_stuck(const struct sal_engine *e); /* UINT64_MAX: no alarm is needed */
 
@@ -141,13 +143,13 @@ void sal_gather(struct sal_engine *e);
 uint32_t sal_lane_limit(const struct sal_engine *e);
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
 
-/* Has s work for which its lane will have no turn? */
+/* Does s have queued work but live in a stuck lane, which gives it no turn? */
 static inline bool sal_is_stranded(const struct sal_session *s)
 {
 	return s->lane && s->lane->stuck && !s->running && !TAILQ_EMPTY(&s->queue);
 }
 
-/* Will something end by itself? */
+/* Does an iteration run that will end? */
 static inline bool sal_makes_progress(const struct sal_engine *e)
 {
 	return e->running_count > e->stuck_count;

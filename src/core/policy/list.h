@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list - the policies there are, in the order in which people see them.
+ * list - all policies, in the order in which people see them.
  *
  * SAL_POLICY(fair) stands for core/policy/fair.c, which defines sal_policy_fair. This is the only
- * list: the build takes its sources from here, and help, messages and tests take the names from
- * here. Whoever includes this file defines SAL_POLICY. New policies go to the end.
+ * list: the build takes the sources from this file, and help, messages and tests take the names.
+ * Define SAL_POLICY before you include this file. Add new policies at the end.
  */
 SAL_POLICY(fifo)
 SAL_POLICY(srtf)

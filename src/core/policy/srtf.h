@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * srtf - the estimate of a job's remaining time, shared by the policies that use one.
+ * srtf - the estimate of a job's remaining time, for the policies that use it.
  */
 #ifndef SAL_CORE_POLICY_SRTF_H
 #define SAL_CORE_POLICY_SRTF_H
@@ -8,8 +8,8 @@
 #include "core/policy.h"
 
 /*
- * Declared or remembered total less what was used. A job that is over its total or never had one is
- * taken to need as long again as it has run, and at least guess_ns: not telling never wins.
+ * The declared or remembered total minus the used time. If the total is unknown or used up, the
+ * estimate is the used time, and at least guess_ns. So a job gains nothing by hiding its length.
  */
 uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns);
 
