@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lottery - an example of a policy that draws lots: each turn goes to a session by chance, in
- * proportion to its weight.
+ * lottery - an example of a policy that draws lots: each turn goes to a random session, with a
+ * probability in proportion to its weight.
  *
- * Over many turns it is as fair as rr, with two numbers of memory. The engine may ask for the same
- * turn several times, so the draw is kept in the lane's slot until the session that was drawn
- * starts. Chance comes from a generator in the state: the same events give the same schedule, in
+ * Over many turns lottery is as fair as rr, and its memory is only two numbers. The engine may call
+ * `pick` several times for one turn, so the lane's slot stores the drawn session until that session
+ * starts. The random generator is part of the state: the same events give the same schedule, in
  * salusd, in `salus sim` and in a replay.
  *
- * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
+ * To use lottery, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
  */
 #include "core/lane.h"
 #include "core/policy.h"
 
 struct lottery_state {
-	uint64_t chance; /* the generator */
+	uint64_t chance; /* state of the random generator */
 };
 
 struct lottery_lane {
-	uint64_t drawn; /* id of the session that has this turn; 0: nobody */
+	uint64_t drawn; /* id of the session that has this turn; 0: none */
 };
 
 static struct lottery_lane *slot_of(struct sal_lane *lane)
@@ -26,7 +26,7 @@ static struct lottery_lane *slot_of(struct sal_lane *lane)
 	return (struct lottery_lane *)lane->slot;
 }
 
-/* Memory goes by age. */
+/* The rank decides about memory only: the oldest session first. */
 static struct sal_rank lottery_rank(const void *state, const struct sal_session *s)
 {
 	(void)state;
@@ -39,7 +39,7 @@ static void lottery_set(void *state, uint32_t param, uint64_t value)
 	((struct lottery_state *)state)->chance = value;
 }
 
-/* Less than `bound`: the upper half of a linear congruential generator, scaled. */
+/* A random number below `bound`: upper half of a linear congruential generator, scaled. */
 static uint64_t draw(struct lottery_state *lottery, uint64_t bound)
 {
 	lottery->chance = lottery->chance * UINT64_C(6364136223846793005) + 1442695040888963407;
@@ -72,7 +72,7 @@ static struct sal_session *lottery_pick(void *state, struct sal_lane *lane)
 	return s;
 }
 
-/* The draw is used up; not by a short program of another session, which passes ahead. */
+/* The drawn session starts: forget the draw. A short program of another session does not count. */
 static void lottery_start(void *state, struct sal_session *s)
 {
 	(void)state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlfq - an example of a policy that needs to be woken: a multi-level feedback queue with a boost.
+ * mlfq - an example of a policy with an alarm: a multi-level feedback queue with a boost.
  *
- * Everybody starts at the top level. Who has used up the quantum of its level goes one level down,
- * where turns come later but are twice as long. At the lowest level sessions take turns. After
- * `boost` of device time all are at the top again, so that nobody waits for ever behind newcomers.
- * The boost changes the rank of every session at once: the alarm counts one more era and asks for
- * all ranks to be read again; a slot of an older era counts as new.
+ * Every session starts at the top level. A session that has used up the quantum of its level goes
+ * one level down, where turns come later but are twice as long. At the lowest level sessions take
+ * turns. After `boost` of device time all sessions return to the top, so no session waits for ever
+ * behind new sessions. The boost changes the ranks of all sessions at once: the alarm increments
+ * the era and calls sal_policy_reread(). A slot of an older era counts as a new slot.
  *
- * Copy it to src/core/policy/ and add it to src/core/policy/list.h to use it.
+ * To use mlfq, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
  */
 #include "core/policy.h"
 
@@ -20,7 +20,7 @@ enum {
 };
 
 struct mlfq_state {
-	uint64_t era; /* boosts so far */
+	uint64_t era; /* number of boosts so far */
 	uint64_t next_turn;
 	uint64_t quantum_ns, boost_ns;
 };
@@ -28,7 +28,7 @@ struct mlfq_state {
 struct mlfq_slot {
 	uint64_t era;
 	uint64_t turn; /* order within a level */
-	uint64_t used_ns; /* of the quantum */
+	uint64_t used_ns; /* used part of the quantum */
 	uint32_t level;
 };
 
@@ -94,7 +94,7 @@ static void mlfq_alarm(void *state)
 	sal_policy_wake_after(state, mlfq->boost_ns);
 }
 
-/* Worth a swap for one of a higher level, if the copies are short against its quantum. */
+/* True if `in` is at a higher level and the copies take less than the top level's quantum. */
 static bool mlfq_prefers(const void *state, const struct sal_session *in,
 			 const struct sal_session *out, uint64_t cost_ns)
 {

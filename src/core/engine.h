@@ -13,7 +13,8 @@
  *   - an idle lane has no session that can run, unless the lane reserves the turn for a session or
  *     waits for a neighbour's boundary;
  *   - no session with work stays in a stuck lane if another lane has room for it;
- *   - if nothing runs, copies or has a reserved turn, no session waits for memory that it could get.
+ *   - if no session runs, copies or has a reserved turn, no session waits for memory that it could
+ *     get.
  *
  * Threads: none. The caller serialises calls. `emit` must not call the engine.
  */

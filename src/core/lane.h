@@ -4,7 +4,7 @@
  *
  * The sessions of a lane take turns with its scratch, so a lane is as large as the largest scratch
  * of its members, not as their sum. A lane is one contiguous range of the device. Between two
- * iterations the range is empty, so the lane can move, grow or shrink at no cost. Salus has no other
+ * iterations the range is empty, so the lane can move, grow or shrink at no cost. There is no other
  * defragmentation. While an iteration runs, the range [at, at + span) does not move.
  *
  * Owns: bookkeeping only. A lane holds offsets, never device pointers.
@@ -27,8 +27,7 @@ struct sal_lane {
 	uint32_t kind_count[SAL_KINDS];
 	struct sal_ready_tree ready; /* by rank: sessions that may run or have a reserved turn */
 	uint32_t ready_count;
-	struct sal_session_list
-		express; /* sessions whose next program is short, oldest entry first */
+	struct sal_session_list express; /* sessions with a short program next, oldest first */
 	bool express_served; /* the last turn went to a short program: the policy's pick is next */
 
 	uint64_t start_ns; /* of the running iteration */

@@ -124,7 +124,7 @@ static void file_growing(struct sal_engine *e, struct sal_session *s)
 		TAILQ_REMOVE(&e->growing, s, growing_link);
 }
 
-/* Does s, with its new rank, stand between these two? */
+/* Is the new rank of s between the ranks of these two neighbours? */
 static bool stands(const struct sal_session *before, const struct sal_session *s,
 		   const struct sal_session *after)
 {
@@ -132,7 +132,7 @@ static bool stands(const struct sal_session *before, const struct sal_session *s
 	       (!after || sal_session_before(s, after));
 }
 
-/* Give s its new rank; leaves alone every tree in which its place stays the same. */
+/* Give s its new rank. Leaves the ready and resident trees alone if s stays in the same place. */
 static void rerank(struct sal_engine *e, struct sal_session *s, struct sal_rank rank)
 {
 	bool ready, resident, waiting;
@@ -149,7 +149,7 @@ static void rerank(struct sal_engine *e, struct sal_session *s, struct sal_rank 
 	if (resident && stands(RB_PREV(sal_resident_tree, &e->resident, s), s,
 			       RB_NEXT(sal_resident_tree, &e->resident, s)))
 		resident = false;
-	/* Removal follows links, not ranks, so the new rank does not disturb it. */
+	/* RB_REMOVE follows links and compares no ranks, so the rank may change first. */
 	if (ready)
 		RB_REMOVE(sal_ready_tree, &s->lane->ready, s);
 	if (resident)

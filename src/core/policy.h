@@ -78,7 +78,7 @@ struct sal_policy {
 	/* Optional. s entered s->lane: s was admitted, moved, or a copy of s starts or failed. */
 	void (*enter)(void *state, struct sal_session *s);
 
-	/* Optional. s has work again. Before, it had no work and no reserved turn, or was paused. */
+	/* Optional. s has work again. Before, s was paused, or had no work and no reserved turn. */
 	void (*wake)(void *state, struct sal_session *s);
 
 	/*

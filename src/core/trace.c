@@ -36,7 +36,7 @@ void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engi
 		fill_job(entry, &s->job);
 }
 
-/* Bytes of the UTF-8 character at `at`; 0 if there is none. */
+/* Length in bytes of the UTF-8 character at `at`; 0: invalid. */
 static size_t character(const unsigned char *at)
 {
 	size_t size = at[0] < 0x80 ? 1 : at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : 4;

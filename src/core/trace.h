@@ -71,7 +71,7 @@ struct sal_trace_head {
 	uint64_t start_ns; /* when the engine was created */
 	int64_t realtime_ns; /* add this to a trace time to get the time since 1970 */
 	struct sal_trace_memory memory; /* after the last entry */
-	char policy[SAL_TRACE_POLICY_BYTES]; /* the policy at start_ns; `tuning` is the tuning then */
+	char policy[SAL_TRACE_POLICY_BYTES]; /* the first policy; `tuning` is the first tuning */
 	struct sal_tuning tuning;
 };
 

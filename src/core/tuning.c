@@ -107,7 +107,7 @@ const char *sal_param_format(const struct sal_param *param, uint64_t value, char
 	return text;
 }
 
-/* The index in a list that ends with a nameless one; -1: not there. */
+/* The index of a name in the list, whose last entry has no name; -1: not found. */
 static int find(const struct sal_param *list, const char *name, size_t length)
 {
 	int i;

@@ -24,7 +24,7 @@ enum sal_state {
 	SAL_STATE_PAGING_IN,
 	SAL_STATE_PAUSED, /* by a person */
 	SAL_STATE_WAITING, /* for memory */
-	SAL_STATE_PAGED, /* it was admitted before, is outside now, and waits for nothing or rests */
+	SAL_STATE_PAGED, /* outside after an admission; it has no work, or rests */
 	SAL_STATE_IDLE, /* it has no work */
 	SAL_STATE_READY /* it has work and waits for its turn */
 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admit - who needs memory, and giving it.
+ * admit - which sessions need memory, and who gets it.
  *
- * Sessions that wait are served in the policy's order. One that does not fit now is passed over by
- * later ones, but only so often: then it is aged, and nobody later in the order is let in before
- * it. Growth of resident sessions is never held back, for the aged one may be waiting for them to
- * end.
+ * The engine admits waiting sessions in the policy's order. Later sessions may pass over a session
+ * that does not fit now, but only pass_bound times. Then the session is aged, and no later session
+ * is admitted before it. Resident sessions may always grow, because an aged session may be waiting
+ * for them to end.
  */
 #include "core/engine/engine_impl.h"
 
@@ -21,7 +21,7 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* What the next iteration takes, by the session's own account; no hints. */
+/* Bytes that the next iteration really needs, without hints. */
 static struct sal_needs needs_now(const struct sal_session *s)
 {
 	const struct sal_iteration *head = TAILQ_FIRST(&s->queue);
@@ -42,7 +42,7 @@ static bool fits_in(uint64_t most, struct sal_needs needs)
 	return needs.persist_bytes <= most && needs.ephem_bytes <= most - needs.persist_bytes;
 }
 
-/* What to reserve: what was declared or seen, unless that leaves no room for the real needs. */
+/* Bytes to reserve: the declared or seen needs; if those can never fit, the real needs. */
 struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session *s)
 {
 	struct sal_needs now = needs_now(s);
@@ -54,7 +54,7 @@ struct sal_needs sal_wants(const struct sal_engine *e, const struct sal_session 
 
 	uint64_t most = at_most(e, s);
 
-	if (s->running) /* the lane must keep what the running iteration uses */
+	if (s->running) /* the lane must retain the scratch of the running iteration */
 		now.ephem_bytes = larger(now.ephem_bytes, s->running->needs.ephem_bytes);
 	if (s->need_open) {
 		wants.persist_bytes = larger(wants.persist_bytes, s->asked_bytes);
@@ -72,7 +72,7 @@ bool sal_is_satisfied(const struct sal_session *s)
 	return now.persist_bytes <= s->held_bytes && now.ephem_bytes <= s->ephem_bytes;
 }
 
-/* Its queued iteration goes first: the two do not fit together. */
+/* Must the request for bytes wait until the queued iteration has run? They do not fit together. */
 static bool need_comes_later(const struct sal_engine *e, const struct sal_session *s)
 {
 	return !TAILQ_EMPTY(&s->queue) && sal_is_satisfied(s) &&
@@ -121,7 +121,7 @@ bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sa
 	return true;
 }
 
-/* Refuse what stands first in the queue while it cannot fit even alone. */
+/* Refuse iterations from the head of the queue while they cannot fit even alone. */
 void sal_drop_impossible(struct sal_engine *e, struct sal_session *s)
 {
 	struct sal_iteration *head;
@@ -130,7 +130,7 @@ void sal_drop_impossible(struct sal_engine *e, struct sal_session *s)
 		TAILQ_REMOVE(&s->queue, head, queue_link);
 }
 
-/* Change what a session holds; more may be what it asked for. */
+/* Change the bytes that a session holds. Enough bytes answer its open request. */
 void sal_hold_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
 {
 	if (bytes < s->held_bytes)
@@ -210,7 +210,7 @@ bool sal_try_admit(struct sal_engine *e, struct sal_session *s)
 	return true;
 }
 
-/* Let in the one room was made for; give up on it when no more room is coming. */
+/* Admit the claimant. Drop its claim if no more room will become free. */
 static void admit_claimant(struct sal_engine *e)
 {
 	struct sal_session *s = e->claimant;
@@ -229,7 +229,7 @@ static void admit_aged(struct sal_engine *e)
 			return;
 }
 
-/* Those that are in and want more, however many wait outside. */
+/* Resident sessions that want more memory, however many sessions wait outside. */
 static void admit_growing(struct sal_engine *e)
 {
 	struct sal_session *s, *next;

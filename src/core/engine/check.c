@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * check - every invariant of the engine, computed again from the sessions and compared with what
- * the engine keeps. Tests call it after every event.
+ * check - verifies every invariant of the engine: computes sums and orders from the sessions, and
+ * compares them with the engine's own. Tests call sal_engine_check after every event.
  */
 #include "core/engine/engine_impl.h"
 
 #include <inttypes.h>
 
-/* Sums over all sessions, to compare with the engine's own. */
+/* Sums over all sessions, to compare with the engine's own sums. */
 struct tally {
 	uint64_t held_bytes;
 	uint64_t need_bytes[SAL_LANES_MAX];

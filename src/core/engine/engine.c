@@ -36,7 +36,7 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 	e->emit(e->emit_ctx, &r, s, it);
 }
 
-/* Every event starts here. Time never runs backwards, whatever the caller's clock does. */
+/* Every event starts here. The engine's time never goes back, even if the caller's clock does. */
 void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
 	       struct sal_iteration *it, uint64_t value)
 {
@@ -177,7 +177,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 	sal_settle(e);
 }
 
-/* Give back what is held beyond what was declared, is tracked or runs. */
+/* Reduce held_bytes to the largest of: declared, tracked, needed by the running iteration. */
 void sal_give_back(struct sal_engine *e, struct sal_session *s)
 {
 	uint64_t least = s->job.declared.persist_bytes;
@@ -197,7 +197,7 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	bool more = persist_bytes > s->tracked_bytes;
 
 	sal_begin(e, now_ns, SAL_NEED, s, NULL, persist_bytes);
-	if (s->running) /* its scratch stays where it is */
+	if (s->running) /* the running iteration retains its scratch */
 		needs.ephem_bytes = s->running->needs.ephem_bytes;
 	if (s->refused)
 		sal_refuse(e, s, needs, NULL, SAL_REFUSE_CAPACITY);
@@ -215,7 +215,7 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 		sal_drop_impossible(e, s);
 	}
 	sal_refile(e, s);
-	if (sal_is_stranded(s)) /* what it wants may fit elsewhere now */
+	if (sal_is_stranded(s)) /* its new needs may fit into another lane */
 		e->memory_changed = true;
 	if (more && !s->need_open)
 		sal_emit(e, SAL_ADMIT, s, NULL, 0);
@@ -248,12 +248,12 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 	sal_refile(e, s);
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);
-	if (sal_is_stranded(s)) /* what it wants may fit elsewhere now */
+	if (sal_is_stranded(s)) /* its new needs may fit into another lane */
 		e->memory_changed = true;
 	sal_settle(e);
 }
 
-/* The lowest byte that a running iteration uses. */
+/* Set floor_bytes to the lowest byte that a running iteration uses. */
 static void raise_floor(struct sal_engine *e)
 {
 	uint64_t floor = e->memory.capacity_bytes;
@@ -267,7 +267,7 @@ static void raise_floor(struct sal_engine *e)
 		if (lane->shifted)
 			sal_mark_dirty(e, lane);
 	}
-	/* A lane that lay below its place may have kept persistent bytes out. */
+	/* A lane below its own place may have blocked persistent bytes. */
 	if (e->memory.floor_bytes < e->memory.capacity_bytes - e->memory.lane_sum_bytes)
 		e->memory_changed = true;
 	e->memory.floor_bytes = floor;
@@ -279,7 +279,7 @@ static void account(struct sal_engine *e, struct sal_session *s, const struct sa
 	s->used_ns += used_ns;
 	s->done_iterations++;
 	s->done_ns = e->now_ns;
-	/* What it needed to hold, it is taken to hold until `need` says otherwise. */
+	/* Assume that s still holds the iteration's bytes until `need` reports another number. */
 	if (it->needs.persist_bytes > s->tracked_bytes)
 		s->tracked_bytes = it->needs.persist_bytes;
 	if (e->policy->charge)
@@ -311,7 +311,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 		sal_page_out(e, s);
 	else
 		sal_refile(e, s);
-	if (!TAILQ_EMPTY(&e->growing)) /* at a boundary they may move to where there is room */
+	if (!TAILQ_EMPTY(&e->growing)) /* at a boundary they may move to a lane with room */
 		e->memory_changed = true;
 	sal_fit_lane(e, lane);
 	raise_floor(e);

@@ -35,7 +35,7 @@ struct sal_engine {
 	const struct sal_policy *policy; /* borrowed: static */
 	_Alignas(max_align_t) unsigned char state[SAL_STATE_BYTES];
 	uint64_t device_ns; /* device time of all sessions since the policy was chosen */
-	uint64_t alarm_ns; /* call the policy's alarm when device_ns reaches this; UINT64_MAX: never */
+	uint64_t alarm_ns; /* the policy's alarm is due at this device_ns; UINT64_MAX: never */
 	bool reread; /* the policy asked the engine to read all ranks again */
 	struct sal_tuning tuning;
 	uint64_t params[SAL_PARAMS_MAX]; /* of the policy */

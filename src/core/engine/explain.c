@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * explain - why a session does not run: the same functions that decide are asked, and nothing is
- * changed.
+ * explain - tells why a session does not run. Calls the functions that decide, and changes nothing.
  */
 #include <string.h>
 
 #include "core/engine/engine_impl.h"
 
-/* Under a policy whose first session owns its lane, those outside are let in strictly in order. */
+/* Under a policy with owns_lane, sessions outside are admitted strictly in order. */
 static struct sal_session *first_outside(const struct sal_engine *e)
 {
 	struct sal_session *s = RB_MIN(sal_waiting_tree, (struct sal_waiting_tree *)&e->waiting);
@@ -18,8 +17,8 @@ static struct sal_session *first_outside(const struct sal_engine *e)
 }
 
 /*
- * Who gets room before s: the claimant gets the room that is being made; one that is aged goes
- * before all that come later.
+ * The session that gets room before s: the claimant, for whom the engine makes room; an aged
+ * session that is earlier in the order; with owns_lane, the first session outside. NULL: none.
  */
 static struct sal_session *first_for_room(const struct sal_engine *e, const struct sal_session *s)
 {
@@ -50,7 +49,7 @@ static void explain_memory(const struct sal_engine *e, const struct sal_session 
 	};
 }
 
-/* What the next turn of a ready session takes; UINT64_MAX: unknown. */
+/* Time that the next turn of a ready session takes; UINT64_MAX: unknown. */
 static uint64_t turn_ns(const struct sal_engine *e, const struct sal_session *s)
 {
 	const struct sal_iteration *head = TAILQ_FIRST(&s->queue);
@@ -70,7 +69,7 @@ static void add_ahead(const struct sal_engine *e, struct sal_turn_wait *out, str
 	out->ahead_ns = out->ahead_ns > UINT64_MAX - ns ? UINT64_MAX : out->ahead_ns + ns;
 }
 
-/* The policy's choice, without a trace of the question in its memory. */
+/* Call the policy's `pick`, then restore the policy's memory. */
 static struct sal_session *ask_pick(struct sal_engine *e, struct sal_lane *lane)
 {
 	unsigned char state[sizeof(e->state)], slot[sizeof(lane->slot)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * home - which lane a session lives in, and where the lane lies on the device.
+ * home - chooses the lane of a session, and the place of a lane on the device.
  */
 #include <string.h>
 
@@ -49,8 +49,8 @@ struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct 
 }
 
 /*
- * The device's memory without s and without the sessions of a plan. A lane that runs keeps its
- * size.
+ * The memory `m` without s. The lane of s shrinks to its other members, without those of a paging
+ * plan; but a running lane retains its size.
  */
 static void memory_without(const struct sal_memory *m, const struct sal_session *s,
 			   struct sal_memory *out)
@@ -99,7 +99,7 @@ static void open_lane(struct sal_engine *e, struct sal_lane *lane)
 	lane->last = NULL;
 	lane->span = 0;
 	memset(lane->slot, 0, sizeof(lane->slot));
-	/* A new lane starts level with the oldest one, whatever the policy counts. */
+	/* A new lane starts with the largest clock of all lanes, in the policy's unit. */
 	for (i = 0; i < SAL_LANES_MAX; i++)
 		if (e->lanes[i].clock > lane->clock)
 			lane->clock = e->lanes[i].clock;
@@ -148,7 +148,7 @@ void sal_leave_lane(struct sal_engine *e, struct sal_session *s)
 	sal_unfile(e, s);
 	sal_lane_leave(lane, s);
 	s->lane = NULL;
-	if (e->stuck_count > 0) /* the policy may let somebody in who is held up elsewhere */
+	if (e->stuck_count > 0) /* the policy may now admit a session from a stuck lane */
 		e->memory_changed = true;
 	sal_fit_lane(e, lane);
 }
@@ -161,7 +161,7 @@ void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	sal_emit(e, SAL_MOVE, s, NULL, 0);
 }
 
-/* The last in line of the fullest lane, if a lane of its own could be opened for it. */
+/* The last ready session of the most crowded lane, if a new lane can be opened for it. */
 static struct sal_session *find_crowded(struct sal_engine *e)
 {
 	struct sal_session *best = NULL;
@@ -198,7 +198,7 @@ void sal_spread(struct sal_engine *e)
 		sal_move_home(e, s, (uint32_t)__builtin_ctzll(~e->memory.open_mask));
 }
 
-/* Mark all but the largest `limit` lanes as one too many. */
+/* Mark all lanes but the `limit` largest as draining. */
 static void mark_draining(struct sal_engine *e)
 {
 	uint32_t limit = sal_lane_limit(e);
@@ -216,7 +216,7 @@ static void mark_draining(struct sal_engine *e)
 	}
 }
 
-/* Move what may not stay in this lane; true if something has to stay for now. */
+/* Move out the sessions that may not stay in this lane. Returns true if one cannot move yet. */
 static bool gather_lane(struct sal_engine *e, struct sal_lane *lane)
 {
 	struct sal_session *s, *next;
@@ -285,8 +285,8 @@ static bool any_shifted(const struct sal_engine *e, const struct sal_lane *but)
 }
 
 /*
- * The highest place for a lane between those that run, which a stuck one may leave scattered. Above
- * every range of such a gap there is one that runs, or the end of the device.
+ * The highest free range of `span` bytes. A stuck lane may leave the running lanes scattered. A
+ * free range ends where a running lane begins, or at the end of the device.
  */
 static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, uint64_t span,
 		     uint64_t *out_at)
@@ -299,7 +299,7 @@ static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, ui
 		const struct sal_lane *other = &e->lanes[__builtin_ctzll(rest)];
 		uint64_t top = other->running ? other->at : 0;
 
-		if (other == lane) /* which stands for the end of the device */
+		if (other == lane) /* `lane` itself stands for the end of the device */
 			top = e->memory.capacity_bytes;
 		if (top < span || !is_free_range(e, lane, top - span, span) ||
 		    (found && top - span <= *out_at))
@@ -311,10 +311,11 @@ static bool find_gap(const struct sal_engine *e, const struct sal_lane *lane, ui
 }
 
 /*
- * Give a lane at its boundary its range: where it belongs; or where it was, if a neighbour that has
- * not moved yet is in the way and nobody waits for this one to move. Otherwise it has to wait for
- * that neighbour's boundary. Each lane that starts anew starts in its place, so the wait is
- * bounded. A stuck neighbour has no boundary: then any gap will do.
+ * Give a lane at its boundary a range. The first choice is the lane's own place. If a running
+ * neighbour is in the way and no other lane waits for its range, the lane takes its last range
+ * again. Otherwise the lane waits for the neighbour's boundary. Lanes that start meanwhile start in
+ * their own places, so the wait is bounded. A stuck neighbour has no boundary: if a lane is stuck,
+ * any free range will do.
  */
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane)
 {

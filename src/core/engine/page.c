@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page - making room for a session that waits, by paging others out at their boundary.
+ * page - makes room for a waiting session: pages other sessions out at their boundary.
  *
- * Who may be asked to go:
- *   - one that has been idle for long, for anybody with work;
- *   - one the policy thinks worth less than the waiting one, which must be the next to run; the
- *     policy is told what the copies cost;
- *   - anyone, last in the policy's order first, if otherwise nothing would ever move again.
+ * Which sessions may be paged out:
+ *   - a session that is idle for long enough, for any session with work;
+ *   - a session to which the policy prefers the waiting one, if the waiting one would run next; the
+ *     policy knows the time that the copies take;
+ *   - any session, last in the policy's order first, if otherwise no session could ever go on.
  *
- * One whose page-out failed is not asked again for a while (retry.c).
+ * After a failed page-out, a session is not chosen again for a while (retry.c).
  *
- * A plan is made on a copy of the memory and carried out only if it suffices. One plan at a time:
- * the session it is for is the claimant, and nobody new is let in before it.
+ * The engine makes a plan on a copy of the memory, and carries the plan out only if the waiting
+ * session then fits. There is one plan at a time. Its waiting session is the claimant, and no other
+ * session is admitted from outside before the claimant.
  */
 #include "core/engine/engine_impl.h"
 
@@ -30,12 +31,12 @@ struct plan {
 	struct sal_session_list victims;
 	uint32_t count;
 	struct sal_memory after;
-	struct sal_session *top[SAL_LANES_MAX]; /* largest member not in the plan */
-	uint64_t stuck_mask; /* lanes without a boundary: they stay as they are */
+	struct sal_session *top[SAL_LANES_MAX]; /* largest member that is not in the plan */
+	uint64_t stuck_mask; /* stuck lanes: their sizes do not change */
 	uint64_t cost_ns;
-	uint64_t retry_ns; /* somebody could be asked then; 0: nobody */
-	bool barred; /* somebody could not be asked because his page-out failed */
-	bool has_hope; /* somebody can be asked at retry_ns with a fair chance */
+	uint64_t retry_ns; /* a session can be chosen from then on; 0: none */
+	bool barred; /* a session is exempt because its page-out failed */
+	bool has_hope; /* a session that is exempt now is likely to go later */
 	bool ejected;
 };
 
@@ -46,7 +47,7 @@ static uint64_t copy_ns(const struct sal_engine *e, uint64_t bytes)
 	return rate ? (uint64_t)((unsigned __int128)bytes * NS_PER_S / rate) : 0;
 }
 
-/* Bytes that would really be copied. */
+/* Bytes that a page-out copies. */
 static uint64_t live_bytes(const struct sal_session *s)
 {
 	return s->tracked_bytes < s->held_bytes ? s->tracked_bytes : s->held_bytes;
@@ -82,7 +83,7 @@ static void plan_init(const struct sal_engine *e, struct plan *p, struct sal_ses
 	}
 }
 
-/* Size lane i as the plan would leave it. */
+/* Give lane i the size that it has after the plan. */
 static void plan_fit_lane(struct plan *p, uint32_t i)
 {
 	if (p->stuck_mask >> i & 1)
@@ -118,7 +119,7 @@ static void plan_discard(struct plan *p)
 		v->in_plan = false;
 }
 
-/* Time after which an idle session may be asked, so that it was worth bringing in. */
+/* An idle session may be paged out from this time on: its page-in must have been worth it. */
 static uint64_t idle_until(const struct sal_engine *e, const struct sal_session *v,
 			   enum plan_mode mode)
 {
@@ -193,7 +194,7 @@ static bool ask_by_rank(struct sal_engine *e, struct plan *p)
 		if (!may_ask(e, p, v))
 			continue;
 		if (v->in_idle && !e->policy->owns_lane)
-			continue; /* asked before, as idle */
+			continue; /* ask_idle has tried it */
 		if (p->mode == PLAN_PREFERRED && !prefers(e, p, v))
 			return false;
 		plan_add(e, p, v);
@@ -203,7 +204,7 @@ static bool ask_by_rank(struct sal_engine *e, struct plan *p)
 	return false;
 }
 
-/* Spare whoever turns out not to be needed. */
+/* Remove sessions from the plan that need not go. */
 static void plan_prune(struct sal_engine *e, struct plan *p)
 {
 	struct sal_session *v, *next;
@@ -244,12 +245,11 @@ static void carry_out(struct sal_engine *e, struct plan *p)
 		if (!v->running)
 			sal_page_out(e, v);
 	}
-	e->memory_changed = true; /* a victim without bytes left room at once */
+	e->memory_changed = true; /* a victim without bytes frees its room at once */
 }
 
 /*
- * If nobody can be paged out the last resort is to tell the least important one that it cannot go
- * on.
+ * The last resort if no session can be paged out: refuse the last resident session that waits.
  */
 static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
 {
@@ -257,7 +257,7 @@ static bool refuse_last(struct sal_engine *e, enum sal_reason reason)
 	struct sal_iteration *head;
 
 	if (!TAILQ_EMPTY(&e->idle))
-		return false; /* another session may go, or shrink */
+		return false; /* an idle session may close or shrink */
 	for (s = RB_MAX(sal_waiting_tree, &e->waiting); s;
 	     s = RB_PREV(sal_waiting_tree, &e->waiting, s))
 		if (s->place == SAL_RESIDENT)
@@ -296,14 +296,14 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 	if (mode == PLAN_FORCED && p.barred && !p.has_hope && e->running_count == 0 &&
 	    refuse_last(e, SAL_REFUSE_PAGE_OUT))
 		return true;
-	/* A long search that failed is not repeated at every event. */
+	/* Do not repeat a long search in vain at every event. */
 	e->retry_ns = p.retry_ns;
 	if (p.count >= SAL_SEARCH_MAX && mode == PLAN_PREFERRED)
 		e->search_ns = e->now_ns + SEARCH_AGAIN_NS;
 	return false;
 }
 
-/* Would s run next somewhere, if it were in? */
+/* Would s run next in some lane, if it were resident? */
 static bool leads(const struct sal_engine *e, const struct sal_session *s)
 {
 	struct sal_lane_choice choice = sal_lane_choice(e, &e->memory, s);
@@ -354,7 +354,7 @@ bool sal_break_deadlock(struct sal_engine *e)
 		return false;
 	if (sal_try_admit(e, in))
 		return true;
-	if (e->tuning.page_bytes_per_s == 0) /* a stuck iteration may end after all */
+	if (e->tuning.page_bytes_per_s == 0) /* a stuck iteration may still end */
 		return e->running_count == 0 && refuse_last(e, SAL_REFUSE_NO_PAGING);
 	return try_plan(e, in, PLAN_FORCED, true);
 }
@@ -377,7 +377,7 @@ void sal_page_out(struct sal_engine *e, struct sal_session *s)
 	sal_emit(e, SAL_PAGE_OUT, s, NULL, s->paged_bytes);
 }
 
-/* Will there be room for the claimant once the running lanes are at a boundary? */
+/* Will the claimant fit when the running lanes, except stuck ones, reach a boundary? */
 bool sal_claim_has_hope(const struct sal_engine *e)
 {
 	struct plan p;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reread - what a policy asks of the engine: to read all ranks again, and to be called after so
- * much device time.
+ * reread - requests of a policy to the engine: read all ranks again, and call the policy's alarm
+ * after some device time.
  *
- * A policy knows its state alone. The state is part of the engine, so the engine is found from
- * there.
+ * A policy knows only its state. The state is a field of the engine, so its address leads to the
+ * engine.
  */
 #include "core/engine/engine_impl.h"
 

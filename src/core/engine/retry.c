@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * retry - copies that failed. A decision is taken back, and not repeated at once.
+ * retry - failed copies. The engine takes its decision back, and does not repeat it at once.
  *
- * After a failed page-out the session is resident again. Its scratch may have been given to others
- * meanwhile; then it gets a lane without scratch, which always fits, and waits like any resident
- * session that needs more. So its bytes never stop counting, and every rule about residents holds
- * for it.
+ * After a failed page-out the session is resident again. Other sessions may have taken its scratch
+ * meanwhile. Then the session enters a lane without scratch, which always fits, and waits like any
+ * resident session that needs more. So its bytes count all the time, and every rule about resident
+ * sessions applies.
  *
- * After a failed page-in the session is outside again and rests: it does not wait for memory, so it
- * holds nobody back.
+ * After a failed page-in the session is outside again and rests. A resting session does not wait
+ * for memory, so it blocks no other session.
  */
 #include "core/engine/engine_impl.h"
 
@@ -23,12 +23,7 @@ static uint64_t doubled(uint64_t ns, uint32_t failures, uint32_t most)
 	return ns << (failures - 1 < most ? failures - 1 : most);
 }
 
-/*
- * --- page-out
- * ---------------------------------------------------------------------------------------
- */
-
-/* Back into a lane. If no lane suits it, any will do until it is moved. */
+/* Put s back into a lane. If no lane suits, use any lane until s can move. */
 static void go_home(struct sal_engine *e, struct sal_session *s)
 {
 	struct sal_lane_choice choice = sal_lane_choice(e, &e->memory, s);
@@ -64,18 +59,13 @@ void sal_engine_page_out_failed(struct sal_engine *e, uint64_t now_ns, struct sa
 		if (!s->need_open)
 			sal_emit(e, SAL_ADMIT, s, NULL, 0);
 	}
-	/* The plan does not suffice any more: whoever has not left yet stays. */
+	/* The plan no longer makes enough room: the sessions that have not left yet stay. */
 	if (e->claimant)
 		sal_spare_evictees(e);
 	sal_settle(e);
 }
 
-/*
- * --- page-in
- * ----------------------------------------------------------------------------------------
- */
-
-/* A need that would have been answered is open again. */
+/* Reopen the request that the page-in would have answered. */
 static void reopen_need(struct sal_session *s)
 {
 	if (s->owed_bytes)

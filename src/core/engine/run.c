@@ -2,14 +2,14 @@
 /*
  * run - whose turn it is in a lane.
  *
- * A lane at a boundary takes the session the policy puts first. If that session is only between two
- * iterations, the lane stays idle for it for a short, learned time (its turn is reserved): without
- * that, a job that submits one iteration at a time would lose the lane after each. Short programs
- * pass ahead of the order, one for each turn.
+ * At a boundary, a lane runs the session that the policy puts first. If that session is in a gap
+ * between two iterations, the lane reserves the turn: it stays idle for a short, learned time.
+ * Without the reservation, a job that submits one iteration at a time would lose the lane after
+ * each iteration. Short programs go ahead of the order, one for each turn.
  */
 #include "core/engine/engine_impl.h"
 
-/* A turn is reserved this much longer than the session was seen to need, at least. */
+/* A reservation is twice the learned gap plus this. */
 #define RESERVE_SLACK_NS 50000u
 #define GAP_UNKNOWN UINT64_MAX
 
@@ -43,15 +43,14 @@ uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session
 	if (s->gap_ns == GAP_UNKNOWN)
 		return most;
 	if (s->gap_ns > most)
-		return 0; /* it is known to take longer than we would wait */
+		return 0; /* its gaps are longer than the longest reservation */
 	return s->gap_ns * 2 + RESERVE_SLACK_NS < most ? s->gap_ns * 2 + RESERVE_SLACK_NS : most;
 }
 
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s)
 {
 	uint64_t gap = e->now_ns - s->idle_since_ns;
-	uint64_t most =
-		e->tuning.anticipate_ns * 8; /* one long break must not be remembered long */
+	uint64_t most = e->tuning.anticipate_ns * 8; /* a single long gap must not count for long */
 
 	if (gap > most)
 		gap = most;
@@ -77,7 +76,7 @@ static bool has_reserved_turn(const struct sal_session *s)
 	return TAILQ_EMPTY(&s->queue);
 }
 
-/* The policy's choice, or a short program; NULL if there is neither. */
+/* The session that runs next: the policy's pick or a short program. NULL: none. */
 static struct sal_session *next(struct sal_engine *e, struct sal_lane *lane)
 {
 	struct sal_session *brief = TAILQ_FIRST(&lane->express);
@@ -121,7 +120,7 @@ void sal_run_lane(struct sal_engine *e, struct sal_lane *lane)
 			return;
 		if (has_reserved_turn(s)) {
 			if (!sal_is_ready(e, s)) {
-				sal_refile(e, s); /* it took too long */
+				sal_refile(e, s); /* its reservation has expired */
 				continue;
 			}
 			lane->reserved_until_ns = e->policy->owns_lane ? UINT64_MAX

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settle - what happens after every event: sessions are put where they belong, those that wait are
- * let in, room is made, idle lanes are started, and the caller is asked to wake us if time alone
- * could change something.
+ * settle - the work after every event: move sessions to their lanes, admit waiting sessions, make
+ * room, start idle lanes, and ask the caller for a tick if time alone can change a decision.
  */
 #include "core/engine/engine_impl.h"
 
@@ -16,7 +15,7 @@ static void run_lanes(struct sal_engine *e)
 	}
 }
 
-/* Nothing will happen by itself any more, and somebody with work is waiting. */
+/* Does a session wait for memory while no other session runs, copies or is ready? */
 static bool nothing_moves(const struct sal_engine *e)
 {
 	return e->waiting_count > 0 && !sal_makes_progress(e) && e->copying_count == 0 &&
@@ -35,7 +34,7 @@ static void ask_to_wake(struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
 
-		/* A turn reserved while nobody else wants it needs no alarm. */
+		/* A reserved turn needs no alarm if no other session wants the lane. */
 		if (lane->reserved_until_ns && lane->reserved_until_ns < wake &&
 		    (lane->ready_count > 1 || e->waiting_count > 0))
 			wake = lane->reserved_until_ns;
@@ -59,7 +58,7 @@ void sal_settle(struct sal_engine *e)
 		sal_make_room(e);
 		if (e->lanes_freed)
 			sal_spread(e);
-		if (e->waiting_count > 0) /* a turn reserved too long may keep others out */
+		if (e->waiting_count > 0) /* an expired reservation may block waiting sessions */
 			e->dirty_mask |= e->memory.open_mask;
 		run_lanes(e);
 	} while (e->memory_changed || (nothing_moves(e) && sal_break_deadlock(e)));

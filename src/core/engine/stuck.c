@@ -2,16 +2,16 @@
 /*
  * stuck - iterations that take too long, perhaps for ever.
  *
- * A lane is stuck when its iteration has run for longer than tuning.stuck_ns and than four times
- * what was expected of it, if anything was; at most STUCK_MORE times stuck_ns longer than expected.
- * For one whose session is closed, what was expected no longer counts. A stuck lane
+ * An iteration may run for STUCK_TIMES its expected time, but at most STUCK_MORE times stuck_ns
+ * longer than expected; and for tuning.stuck_ns in any case. After that its lane is stuck. If the
+ * session is closed or the expected time is unknown, only stuck_ns counts. A stuck lane
  *
- *   - keeps its range and its bytes, for the iteration uses them;
- *   - takes nobody in, and does not count against the number of lanes: another may be opened;
- *   - is left by its other members: those with work wait for memory, as if they outgrew it;
- *   - does not count as progress: if nothing else moves, others are paged out to make room.
+ *   - retains its range and its bytes, because the iteration uses them;
+ *   - takes no new session, and does not count against the lane limit: another lane may open;
+ *   - loses its other members: members with work wait for memory, as if they needed more;
+ *   - does not count as progress: if nothing else moves, sessions are paged out to make room.
  *
- * When its iteration ends after all, it is a lane like any other, perhaps one too many.
+ * If the iteration ends later, the lane is an ordinary lane again, perhaps one over the limit.
  */
 #include "core/engine/engine_impl.h"
 
@@ -46,7 +46,7 @@ void sal_watch_lane(struct sal_engine *e, struct sal_lane *lane)
 		lane->stuck_at_ns = add(lane->start_ns, patience(e, lane->running));
 }
 
-/* Its members wait for memory now, or no longer. */
+/* The members with work start to wait for memory, or stop waiting. */
 static void set_stuck(struct sal_engine *e, struct sal_lane *lane, bool stuck)
 {
 	struct sal_session *s;
@@ -78,7 +78,7 @@ void sal_find_stuck(struct sal_engine *e)
 		if (stuck == lane->stuck)
 			continue;
 		set_stuck(e, lane, stuck);
-		/* Nobody waits for its boundary: the plan does not suffice. */
+		/* No boundary will come, so the plan does not make enough room. */
 		if (stuck && lane->running->evicting)
 			sal_drop_claim(e);
 	}
@@ -91,7 +91,7 @@ uint64_t sal_next_stuck(const struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
 
-		/* A lane in which nobody waits needs no alarm. */
+		/* No alarm is needed if no session waits for this lane or for memory. */
 		if (lane->running && !lane->stuck && lane->stuck_at_ns < soonest &&
 		    (lane->ready_count > 0 || !TAILQ_EMPTY(&lane->express) || e->waiting_count > 0))
 			soonest = lane->stuck_at_ns;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tune - knobs of the engine and parameters of the policy, changed while sessions run.
+ * tune - changes knobs of the engine and parameters of the policy while sessions run.
  */
 #include "core/engine/engine_impl.h"
 
-/* Every rank may be another one, and so may every decision. */
+/* Every rank may have changed: read all ranks and decide again. */
 static void decide_again(struct sal_engine *e)
 {
 	sal_reread_ranks(e);
@@ -50,7 +50,7 @@ void sal_set_param_defaults(struct sal_engine *e)
 	}
 }
 
-/* The event says in `iteration` which parameter it is. */
+/* Start a SAL_SET_PARAM event. The record's `iteration` is the index of the parameter. */
 static void begin_set_param(struct sal_engine *e, uint64_t now_ns, uint32_t param, uint64_t value)
 {
 	struct sal_record r = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fifo - the oldest session of a lane owns it until it ends, busy or not.
+ * fifo - the oldest session of a lane owns the lane until the session ends, busy or idle.
  *
- * It needs no state and cannot go wrong, so it is also what a misbehaving policy is replaced by.
+ * fifo has no state and cannot misbehave, so fifo replaces a policy that misbehaves.
  */
 #include "core/policy.h"
 

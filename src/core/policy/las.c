@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * las - least attained service: whoever had the least device time so far.
+ * las - least attained service: the session with the least device time so far runs next.
  *
- * Short jobs finish early without anybody knowing that they are short.
+ * Short jobs finish early although their lengths are unknown.
  */
 #include "core/policy.h"
 

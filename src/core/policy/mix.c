@@ -2,17 +2,17 @@
 /*
  * mix - inference beside training.
  *
- * Inference gets lanes of its own, so that a request never waits for a training iteration; if the
- * number of lanes is limited, one is left to training. Among inference sessions of one lane the
- * request that came first goes first. Training shares one lane by shortest remaining time, and
- * makes room for inference.
+ * Inference gets its own lanes, so a request never waits for a training iteration. If the number of
+ * lanes is limited, one lane is left for training. In an inference lane, the oldest request runs
+ * first. Training sessions share one lane by shortest remaining time. Training is paged out to make
+ * room for inference.
  */
 #include "core/lane.h"
 #include "core/policy/srtf.h"
 
 struct mix_state {
 	uint64_t guess_ns;
-	uint32_t lanes; /* most there may be; 0: no limit */
+	uint32_t lanes; /* most lanes; 0: no limit */
 };
 
 static struct sal_rank mix_rank(const void *state, const struct sal_session *s)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pack - as many lanes as fit, for the most work done per hour.
+ * pack - as many lanes as fit, for the highest throughput.
  *
- * Within a lane the oldest session with work runs; nobody is paged out for anybody.
+ * Within a lane the oldest session with work runs. The policy never prefers one session to another,
+ * so only idle sessions are paged out, or any session to break a deadlock.
  */
 #include "core/policy.h"
 

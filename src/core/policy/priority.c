@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * priority - the most important job with work runs; others resume at its next pause.
+ * priority - the most important job with work runs; other jobs run when it has no work.
  *
- * Smaller numbers are more important. Among equals the older one goes first.
+ * Smaller numbers are more important. Among equal priorities, the older session runs first.
  */
 #include "core/policy.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rr - equal (or weighted) numbers of iterations, whatever each takes.
+ * rr - equal or weighted numbers of iterations, however long each iteration takes.
  */
 #include "core/policy/share.h"
 
@@ -8,10 +8,10 @@ static void rr_charge(void *state, struct sal_session *s, uint64_t used_ns)
 {
 	(void)state;
 	(void)used_ns;
-	sal_share_add(s, 1000); /* in thousandths, so that weights keep their grain */
+	sal_share_add(s, 1000); /* in thousandths, so that division by weights stays exact enough */
 }
 
-/* Worth it when the iterations it is behind take longer than the copies, by the margin. */
+/* True if the iterations that `in` is behind take longer than the copies times the margin. */
 static bool rr_prefers(const void *state, const struct sal_session *in,
 		       const struct sal_session *out, uint64_t cost_ns)
 {

@@ -32,7 +32,7 @@ void sal_share_enter(void *state, struct sal_session *s)
 
 	(void)state;
 	if (slot->lane != s->lane->index + 1 && (slot->lane || slot->clock > s->lane->clock))
-		slot->clock = s->lane->clock; /* clocks of two lanes do not compare */
+		slot->clock = s->lane->clock; /* clocks of different lanes cannot be compared */
 	slot->lane = s->lane->index + 1;
 }
 
