@@ -16,7 +16,7 @@ struct slice_state {
 
 struct slice_slot {
 	uint64_t turn;
-	uint64_t used_ns; /* used part of this turn */
+	uint64_t used_ns; /* of this turn */
 };
 
 static struct slice_slot *slot_of(struct sal_session *s)
@@ -30,7 +30,7 @@ static struct sal_rank slice_rank(const void *state, const struct sal_session *s
 	return (struct sal_rank){ .minor = ((const struct slice_slot *)s->slot)->turn };
 }
 
-/* A new session, or a session whose turn is over, goes to the end of the line. */
+/* A newcomer, and one whose turn is over, goes to the end of the line. */
 static void slice_join(void *state, struct sal_session *s)
 {
 	*slot_of(s) = (struct slice_slot){ .turn = ((struct slice_state *)state)->next_turn++ };
@@ -43,7 +43,7 @@ static void slice_charge(void *state, struct sal_session *s, uint64_t used_ns)
 		slice_join(state, s);
 }
 
-/* True if the turn of `in` comes first and the copies take less than a tenth of a turn. */
+/* Worth a swap if its turn comes first and the copies are short against a turn. */
 static bool slice_prefers(const void *state, const struct sal_session *in,
 			  const struct sal_session *out, uint64_t cost_ns)
 {

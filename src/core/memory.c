@@ -39,8 +39,8 @@ static int find_unopened(const struct sal_memory *m)
 }
 
 /*
- * Is lane `index` a better choice than `best`? A lane that need not grow is better; else the smaller
- * lane is better.
+ * Is lane `index` a better choice than `best`? A lane that need not grow is better. If both or
+ * neither must grow, the smaller lane is better.
  */
 static bool suits_better(const struct sal_memory *m, uint64_t ephem, uint32_t index, int best)
 {

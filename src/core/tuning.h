@@ -32,7 +32,7 @@ struct sal_tuning {
 	uint32_t lane_cap; /* most lanes if the policy decides; 0: no bound */
 	uint64_t page_bytes_per_s; /* copy speed between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must gain this many times the time of its copies */
-	uint32_t pass_bound; /* a waiting session blocks others after it is passed over so often */
+	uint32_t pass_bound; /* a session that is passed over more often than this blocks others */
 	uint64_t anticipate_ns; /* longest reservation of a turn between two iterations */
 	uint64_t short_ns; /* iterations expected to be shorter go ahead of the order */
 	uint64_t idle_ns; /* a session idle for this long is paged out for a waiting one */

@@ -3,9 +3,9 @@
  * admit - which sessions need memory, and who gets it.
  *
  * The engine admits waiting sessions in the policy's order. Later sessions may pass over a session
- * that does not fit now, but only pass_bound times. Then the session is aged, and no later session
- * is admitted before it. Resident sessions may always grow, because an aged session may be waiting
- * for them to end.
+ * that does not fit now. A session that is passed over more than pass_bound times is aged: no later
+ * session is admitted before it. Resident sessions may always grow, because an aged session may be
+ * waiting for them to end.
  */
 #include "core/engine/engine_impl.h"
 

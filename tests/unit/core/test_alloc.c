@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc - nothing is allocated or freed between submit and grant.
+ * alloc - the engine allocates and frees nothing between submit and grant.
  *
- * Linked with --wrap for malloc, calloc, realloc and free, which count what the engine calls.
+ * Linked with --wrap for malloc, calloc, realloc and free. The wraps count the engine's calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 #define SESSIONS 40
 
-/* The names are the linker's. NOLINTBEGIN(bugprone-reserved-identifier) */
+/* The linker prescribes these names. NOLINTBEGIN(bugprone-reserved-identifier) */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *p, size_t size);
@@ -156,7 +156,7 @@ static void one_policy(const struct sal_policy *policy, struct world *w)
 	if (heap_calls)
 		fail_msg("%s: the engine called the heap %d times", policy->name, (int)heap_calls);
 	sal_engine_destroy(w->engine);
-	assert_true(heap_calls > 0); /* the wraps are in place */
+	assert_true(heap_calls > 0); /* the wraps work */
 }
 
 static void test_no_allocation_between_submit_and_grant(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* contract: what core/policy.h promises a policy, seen by policies that watch the engine. */
+/* contract: the promises of core/policy.h, checked by policies that watch the engine. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,12 +22,9 @@ static int stop(void **state)
 	return 0;
 }
 
-/*
- * --- reading all ranks again, and the alarm
- * -------------------------------------------------------------
- */
+/* Reading all ranks again, and the alarm */
 
-/* Oldest first or youngest first; every 10 ms of device time it turns around. */
+/* Oldest first or youngest first. The order flips after every 10 ms of device time. */
 struct flip_state {
 	uint64_t flips;
 	bool asks; /* for ranks to be read again; `priority` of a session that joins turns it on */
@@ -92,11 +89,11 @@ static void test_ranks_are_read_again_on_request(void **state)
 	assert_true(drv_runs(j[2]));
 	drv_done(&d, j[2], 9 * MS);
 	assert_true(drv_runs(j[2]));
-	drv_done(&d, j[2], 50 * MS); /* one call, however late */
+	drv_done(&d, j[2], 50 * MS); /* one alarm call, even if several are overdue */
 	assert_true(drv_runs(j[0]));
 }
 
-/* Without a request, the others stay where they were: c does not come first. */
+/* Without sal_policy_reread, the ranks of other sessions stay: c does not come first. */
 static void test_ranks_of_others_stay_without_request(void **state)
 {
 	struct drv_job *j[3];
@@ -119,15 +116,12 @@ static void test_a_new_policy_hears_no_old_alarm(void **state)
 	drv_set_policy(&d, &quiet);
 	for (int i = 0; i < 3; i++)
 		drv_done(&d, j[0], 10 * MS);
-	assert_true(drv_runs(j[1])); /* a is through; under the old alarm c would have come */
+	assert_true(drv_runs(j[1])); /* a has no work left; the old alarm would have put c first */
 }
 
-/*
- * --- the lane's slot
- * ----------------------------------------------------------------------------------------
- */
+/* The lane's slot */
 
-/* Remembers in the lane's slot who ran there first, and picks it while it is ready. */
+/* Stores in the lane's slot which session ran there first, and picks that session while ready. */
 static struct sal_rank faithful_rank(const void *state, const struct sal_session *s)
 {
 	(void)state;
@@ -174,7 +168,7 @@ static void test_a_lane_remembers_for_the_policy(void **state)
 	drv_submit(&d, a, 10, 10);
 	drv_done(&d, b, MS);
 	assert_true(drv_runs(b));
-	/* Chosen again, the policy finds empty slots: a is the older one. */
+	/* After the policy is chosen again, the slots are zero: it picks a, the older session. */
 	drv_submit(&d, b, 10, 10);
 	drv_set_policy(&d, &faithful_policy);
 	drv_done(&d, b, MS);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine: the life of a session, its needs, pausing, leaving in every state, changes while it runs.
+ * engine: the life of a session, its needs, pause, close in every state, changes while it runs.
  */
 #include "core/engine.h"
 
@@ -38,7 +38,7 @@ static void start_without_paging(const struct sal_policy *policy)
 	drv_start(&d, 1000, policy, &t);
 }
 
-/* The plain life */
+/* An ordinary life */
 
 static void test_open_admit_submit_grant_done(void **state)
 {
@@ -65,7 +65,7 @@ static void test_open_admit_submit_grant_done(void **state)
 	assert_int_equal(drv_said(&d, SAL_GRANT, a), 1);
 	drv_done(&d, a, 7);
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 2);
-	assert_int_equal(a->s->waited_ns, 0); /* one of its own ran meanwhile */
+	assert_int_equal(a->s->waited_ns, 0); /* its own first iteration ran meanwhile */
 	drv_done(&d, a, 8);
 	assert_int_equal(a->s->used_ns, 15);
 	assert_int_equal(a->s->done_iterations, 2);
@@ -112,7 +112,7 @@ static void test_refused_only_if_it_cannot_fit_alone(void **state)
 	assert_true(drv_is_in(b));
 }
 
-/* Fault (1) of the original: whatever was refused, the run slot of the lane is not lost. */
+/* Fault (1) of the original Salus: a refusal must not lose the lane's turn. */
 static void test_no_lost_run_slot_after_refusals(void **state)
 {
 	struct drv_job *a, *b;
@@ -122,13 +122,12 @@ static void test_no_lost_run_slot_after_refusals(void **state)
 	a = drv_open(&d, 100, 100);
 	b = drv_open(&d, 100, 100);
 	for (int i = 0; i < 20; i++) {
-		drv_submit(&d, a, 100, 901); /* never */
+		drv_submit(&d, a, 100, 901); /* never fits */
 		drv_submit(&d, a, 100, 100);
-		drv_submit(&d, b, 1001, 0); /* never */
+		drv_submit(&d, b, 1001, 0); /* never fits */
 		drv_submit(&d, b, 100, 100);
 		for (int k = 0; k < 2; k++)
-			drv_submit(&d, b, 100,
-				   2000); /* never, but found only when it is the first */
+			drv_submit(&d, b, 100, 2000); /* never fits; refused when it is first */
 		while (drv_runs(a) || drv_runs(b))
 			drv_done(&d, drv_runs(a) ? a : b, 10);
 	}
@@ -177,7 +176,7 @@ static void test_limit_of_a_session(void **state)
 	assert_true(drv_runs(a));
 	drv_need(&d, a, 101);
 	assert_int_equal(a->refusals, 2);
-	/* The operator raises it while it runs. */
+	/* The operator raises the limit while the job runs. */
 	job.limit_bytes = 0;
 	drv_declare(&d, a, &job);
 	drv_need(&d, a, 101);
@@ -185,7 +184,7 @@ static void test_limit_of_a_session(void **state)
 	assert_int_equal(a->s->held_bytes, 101);
 }
 
-/* A client that asks for absurd sizes is told no, and goes on. */
+/* A client that asks for absurd sizes is refused, and can go on. */
 static void test_absurd_sizes(void **state)
 {
 	static const uint64_t sizes[] = { UINT64_MAX / 2 + 1, UINT64_MAX - 100, UINT64_MAX };
@@ -201,7 +200,7 @@ static void test_absurd_sizes(void **state)
 		drv_submit(&d, a, sizes[i], sizes[i]);
 		drv_need(&d, a, sizes[i]);
 		assert_int_equal(a->refusals, 3);
-		drv_submit(&d, a, 200, 300); /* more than it has: it must be able to grow */
+		drv_submit(&d, a, 200, 300); /* more than it holds: it must be able to grow */
 		assert_true(drv_runs(a));
 		drv_done(&d, a, 1);
 		job.declared = (struct sal_needs){ sizes[i], sizes[i] };
@@ -232,7 +231,7 @@ static void test_undeclared_needs_are_tracked(void **state)
 	drv_submit(&d, a, 110, 500);
 	assert_int_equal(drv_free(&d), 380);
 	drv_done(&d, a, 1);
-	/* What an iteration held stays until the session says less; scratch stays reserved. */
+	/* The session holds the iteration's bytes until it reports less. Scratch stays reserved. */
 	assert_int_equal(a->s->held_bytes, 120);
 	drv_mark(&d);
 	drv_need(&d, a, 20);
@@ -307,7 +306,7 @@ static void test_running_session_grows(void **state)
 	drv_mark(&d);
 	drv_need(&d, a, 500);
 	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 500);
-	/* Its next iteration needs more scratch: it has it before the first one is done. */
+	/* The next iteration needs more scratch. The lane grows before the first iteration ends. */
 	drv_submit(&d, a, 500, 400);
 	drv_done(&d, a, 1);
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 2);
@@ -323,7 +322,7 @@ static void test_growth_waits_for_the_scratch_that_runs(void **state)
 	start(&sal_policy_fair);
 	a = drv_open(&d, 100, 600);
 	drv_submit(&d, a, 100, 600);
-	drv_submit(&d, a, 700, 100); /* fits only once the scratch is smaller */
+	drv_submit(&d, a, 700, 100); /* fits only after the first iteration frees its scratch */
 	assert_int_equal(a->refusals, 0);
 	drv_done(&d, a, 1);
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 2);
@@ -338,7 +337,7 @@ static void test_later_iterations_wait_behind_one_that_grows(void **state)
 	start_without_paging(&sal_policy_fair);
 	a = drv_open(&d, 100, 100);
 	b = drv_open(&d, 600, 100);
-	drv_submit(&d, a, 500, 100); /* waits for b to leave */
+	drv_submit(&d, a, 500, 100); /* waits until b closes */
 	drv_submit(&d, a, 100, 100);
 	assert_false(drv_runs(a));
 	drv_close(&d, b);
@@ -363,7 +362,7 @@ static void test_pause_and_resume(void **state)
 		drv_submit(&d, b, 10, 10);
 	}
 	drv_pause(&d, a);
-	assert_true(drv_runs(a)); /* what runs goes on to its end */
+	assert_true(drv_runs(a)); /* the running iteration runs to its end */
 	drv_done(&d, a, 1);
 	drv_done(&d, b, 1);
 	drv_done(&d, b, 1);
@@ -433,14 +432,14 @@ static void test_close_running(void **state)
 	assert_false(drv_is_in(b));
 	drv_done(&d, a, 1);
 	assert_null(a->s);
-	assert_int_equal(a->grants, 1); /* the queued one is dropped */
+	assert_int_equal(a->grants, 1); /* the queued iteration is dropped */
 	assert_true(drv_runs(b));
 	drv_done(&d, b, 1);
 	drv_close(&d, b);
 	all_free();
 }
 
-/* a holds 600 bytes and has done one iteration; b, shorter, waits with work: a must go. */
+/* a holds 600 bytes and has run once. b is shorter and waits with work, so a is paged out. */
 static void start_eviction(struct drv_job **a, struct drv_job **b, bool a_runs)
 {
 	struct sal_job long_job = { .declared = { 600, 100 }, .total_ns = 100 * SEC };
@@ -483,7 +482,7 @@ static void test_close_paging_out(void **state)
 	assert_int_equal(drv_last(&d, SAL_PAGE_OUT, a)->value, 600);
 	drv_close(&d, a);
 	assert_non_null(a->s);
-	assert_false(drv_is_in(b)); /* the bytes are still being read */
+	assert_false(drv_is_in(b)); /* the copy still reads the bytes */
 	drv_copied(&d, a);
 	assert_null(a->s);
 	assert_true(drv_runs(b));
@@ -505,7 +504,7 @@ static void test_close_paging_in(void **state)
 	drv_close(&d, b);
 	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
 	drv_close(&d, a);
-	assert_int_equal(drv_free(&d), 300); /* the copy still writes there */
+	assert_int_equal(drv_free(&d), 300); /* the copy still writes to those bytes */
 	drv_copied(&d, a);
 	assert_null(a->s);
 	all_free();
@@ -550,7 +549,7 @@ static void test_destroy_in_the_middle(void **state)
 
 	(void)state;
 	start_eviction(&a, &b, true);
-	drv_done(&d, a, 1); /* a is being copied, b waits: stop() frees it all */
+	drv_done(&d, a, 1); /* a is being copied and b waits: stop() frees both */
 	assert_int_equal(a->s->place, SAL_PAGING_OUT);
 	sal_engine_destroy(NULL);
 }
@@ -574,7 +573,7 @@ static void test_tuning_takes_effect_at_once(void **state)
 	t.lanes = 2;
 	drv_set_tuning(&d, &t);
 	assert_int_equal(drv_lanes(&d), 2);
-	assert_true(drv_runs(b)); /* moved to the new lane, beside a */
+	assert_true(drv_runs(b)); /* it moved to the new lane, beside a */
 	assert_int_equal(drv_said(&d, SAL_MOVE, b), 1);
 }
 
@@ -593,10 +592,10 @@ static void test_tuning_reaches_those_that_wait(void **state)
 	t.short_ns = 50 * US;
 	drv_set_tuning(&d, &t);
 	drv_done(&d, a, MS);
-	assert_true(drv_runs(b)); /* it was not short when it came */
+	assert_true(drv_runs(b)); /* it did not count as short when it was submitted */
 }
 
-/* A session that waits under the rule of one policy is served by the rule of the next. */
+/* After a change of policy, the new policy orders the sessions that already wait. */
 static void test_policy_change_reorders_the_ready(void **state)
 {
 	struct sal_job job = { .declared = { 10, 10 } };

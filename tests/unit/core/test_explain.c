@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explain: why a session does not run, with the engine's own numbers and the policy's own order. */
+/* explain: why a session does not run, by the engine's numbers and the policy's order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -28,7 +28,7 @@ static struct sal_explanation explain(const struct drv_job *j)
 	return x;
 }
 
-/* The growth of the next iteration counts: 300 held, 400 more needed, 300 free. */
+/* The growth of the next iteration counts: 300 bytes held, 400 more needed, 300 free. */
 static void test_growth_is_part_of_the_need(void **state)
 {
 	struct sal_iteration it = { .id = 1, .grow_bytes = 400 };
@@ -54,7 +54,7 @@ static void test_growth_is_part_of_the_need(void **state)
 	assert_int_equal(explain(b).state, SAL_STATE_RUNNING);
 }
 
-/* Passed over too often, a large job is aged; later ones are told for whom room is kept. */
+/* A large job is passed over too often and aged. Explanations of later jobs name it. */
 static void test_aged_goes_first(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -68,7 +68,7 @@ static void test_aged_goes_first(void **state)
 	large = drv_open(&d, 900, 0);
 	assert_int_equal(explain(first).state, SAL_STATE_IDLE);
 	assert_false(explain(large).memory.aged);
-	(void)drv_open(&d, 100, 0); /* passes it */
+	(void)drv_open(&d, 100, 0); /* passes over the large job */
 	small = drv_open(&d, 100, 0);
 	assert_true(explain(large).memory.aged);
 	assert_int_equal(explain(large).memory.passed_over, 1);
@@ -77,7 +77,7 @@ static void test_aged_goes_first(void **state)
 	assert_ptr_equal(explain(small).memory.first, large->s);
 }
 
-/* Under fifo nobody passes one that waits, though there is room. */
+/* Under fifo no session passes over a waiting one, even if there is room. */
 static void test_fifo_lets_in_by_age(void **state)
 {
 	struct drv_job *large, *small;
@@ -154,7 +154,7 @@ static void test_ranks_are_the_order_of_turns(void **state)
 	assert_ptr_equal(x.turn.ahead[1], j[2]->s);
 	assert_int_equal(x.turn.ahead_ns, 7 * MS);
 	assert_int_equal(explain(j[3]).turn.ahead_count, 0);
-	drv_submit(&d, j[3], 10, 10); /* behind its first, which is what counts */
+	drv_submit(&d, j[3], 10, 10); /* its second iteration; only the first counts */
 	assert_int_equal(explain(j[1]).turn.ahead_ns, 7 * MS);
 }
 
@@ -170,12 +170,13 @@ static void test_more_than_can_be_named(void **state)
 		drv_submit(&d, j[i], 1, 1);
 	}
 	x = explain(j[SAL_AHEAD_MAX + 2]);
-	assert_int_equal(x.turn.ahead_count, SAL_AHEAD_MAX + 1); /* all but the first, which runs */
+	assert_int_equal(x.turn.ahead_count,
+			 SAL_AHEAD_MAX + 1); /* all but the first session, which runs */
 	assert_ptr_equal(x.turn.ahead[SAL_AHEAD_MAX - 1], j[SAL_AHEAD_MAX]->s);
-	assert_int_equal(x.turn.ahead_ns, UINT64_MAX); /* how long they take is not known */
+	assert_int_equal(x.turn.ahead_ns, UINT64_MAX); /* the length of their turns is unknown */
 }
 
-/* Ranks go by age; the pick is the youngest, and every pick is counted in all memory there is. */
+/* Ranks by age, but picks the youngest. Counts each pick in its state and in the lane's slot. */
 struct young_state {
 	uint64_t picks;
 };
@@ -221,7 +222,7 @@ static void test_the_policys_pick_is_next(void **state)
 	for (int i = 0; i < 4; i++)
 		drv_submit(&d, j[i], 10, 10);
 	slot = j[0]->s->lane->slot[0];
-	x = explain(j[1]); /* the first by rank, but not next */
+	x = explain(j[1]); /* first by rank, but not the next pick */
 	assert_false(x.turn.is_order_known);
 	assert_int_equal(x.turn.ahead_count, 1);
 	assert_ptr_equal(x.turn.ahead[0], j[3]->s);

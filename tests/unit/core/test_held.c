@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * held: what a session holds. It asks for more, gives back, and keeps reserved what it was seen to
- * need.
+ * held: the bytes that a session holds. It asks for more, gives some back, and its scratch stays
+ * reserved.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* A device of 1000 bytes; idle sessions may be asked to go at once. */
+/* A device of 1000 bytes; idle sessions may be paged out at once. */
 static void start(const struct sal_policy *policy, uint64_t rate)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -32,7 +32,7 @@ static void start(const struct sal_policy *policy, uint64_t rate)
 	drv_start(&d, 1000, policy, &t);
 }
 
-/* a is outside with 600 bytes and 100 of scratch; nobody else is there. */
+/* a is outside, with 600 bytes and 100 bytes of scratch. No other session is open. */
 static struct drv_job *paged_out(void)
 {
 	struct drv_job *a, *b;
@@ -55,7 +55,7 @@ static struct drv_job *paged_out(void)
 
 /* A session that is outside */
 
-/* It has that many bytes already, in host memory: nothing to copy, nothing to answer. */
+/* The session asks for as many bytes as it has in host memory: no copy, no answer. */
 static void test_paged_out_asks_for_what_it_has(void **state)
 {
 	struct drv_job *a = paged_out();
@@ -67,7 +67,7 @@ static void test_paged_out_asks_for_what_it_has(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL) + drv_said(&d, SAL_ADMIT, NULL), 0);
 	assert_int_equal(sal_engine_waiting_count(d.engine), 0);
 	assert_int_equal(drv_free(&d), 1000);
-	/* One byte more brings it in, and is answered when it is there. */
+	/* One more byte causes a page-in. The answer comes when the page-in ends. */
 	drv_need(&d, a, 601);
 	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
 	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 0);
@@ -89,7 +89,7 @@ static void test_paged_out_iteration_of_what_it_has(void **state)
 	assert_int_equal(drv_free(&d), 300);
 }
 
-/* What it frees while it is outside is not brought back. */
+/* Bytes that the session frees while outside are not copied back. */
 static void test_paged_out_frees_some(void **state)
 {
 	struct drv_job *a = paged_out();
@@ -102,7 +102,7 @@ static void test_paged_out_frees_some(void **state)
 	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->persist_bytes, 200);
 }
 
-/* With nothing left there is nothing to copy. */
+/* A session that freed all its bytes needs no copy. */
 static void test_paged_out_frees_all(void **state)
 {
 	struct drv_job *a = paged_out();
@@ -117,7 +117,7 @@ static void test_paged_out_frees_all(void **state)
 
 /* Giving back */
 
-/* What a session frees is there for the next one at once. */
+/* Freed bytes are available to a waiting session at once. */
 static void test_freed_bytes_let_another_in(void **state)
 {
 	struct drv_job *a, *b;
@@ -138,7 +138,7 @@ static void test_freed_bytes_let_another_in(void **state)
 	assert_int_equal(drv_free(&d), 0);
 }
 
-/* And for one that is in and wants more. */
+/* Freed bytes are available to a resident session that wants more. */
 static void test_freed_bytes_let_another_grow(void **state)
 {
 	struct drv_job *a, *b;
@@ -156,7 +156,7 @@ static void test_freed_bytes_let_another_grow(void **state)
 	assert_int_equal(drv_free(&d), 0);
 }
 
-/* An answer is given to whoever asks for more, and to nobody else. */
+/* Only a request for more bytes is answered, and only once. */
 static void test_asking_twice_is_answered_once(void **state)
 {
 	struct drv_job *a;
@@ -173,7 +173,7 @@ static void test_asking_twice_is_answered_once(void **state)
 	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 2);
 }
 
-/* Not what a running iteration holds, nor what was declared. */
+/* Bytes of the running iteration and declared bytes stay held. */
 static void test_what_is_in_use_is_not_given_back(void **state)
 {
 	struct sal_job job = { .declared = { 100, 0 } };
@@ -196,7 +196,7 @@ static void test_what_is_in_use_is_not_given_back(void **state)
 	assert_int_equal(a->s->held_bytes, 20);
 }
 
-/* What an iteration adds comes on top of what the session holds when its turn has come. */
+/* grow_bytes are added to the bytes that the session holds when its turn comes. */
 static void test_outputs_come_on_top(void **state)
 {
 	struct sal_iteration it = { .id = 1, .grow_bytes = 200 };
@@ -213,7 +213,7 @@ static void test_outputs_come_on_top(void **state)
 
 /* Scratch */
 
-/* The largest scratch seen stays reserved for the next iterations, also if they need less. */
+/* The largest scratch seen stays reserved, even if the next iterations need less. */
 static void test_scratch_seen_before_is_reserved(void **state)
 {
 	struct drv_job *a, *b;
@@ -223,18 +223,18 @@ static void test_scratch_seen_before_is_reserved(void **state)
 	a = drv_open(&d, 0, 0);
 	drv_submit(&d, a, 100, 400);
 	drv_done(&d, a, MS);
-	drv_submit(&d, a, 200, 50); /* it grows, and is admitted anew */
+	drv_submit(&d, a, 200, 50); /* it grows, and is admitted again */
 	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->ephem_bytes, 400);
 	assert_int_equal(drv_free(&d), 400);
 	drv_done(&d, a, MS);
-	/* So the lane is not given away under it. */
+	/* So b does not get the scratch of a. */
 	b = drv_open(&d, 450, 0);
 	assert_false(drv_is_in(b));
 	drv_submit(&d, a, 200, 400);
 	assert_true(drv_runs(a));
 }
 
-/* Also for one that comes back from host memory. */
+/* The scratch is reserved again after a page-in. */
 static void test_scratch_is_reserved_after_paging(void **state)
 {
 	struct drv_job *a = paged_out();
@@ -248,7 +248,7 @@ static void test_scratch_is_reserved_after_paging(void **state)
 	assert_int_equal(drv_free(&d), 300);
 }
 
-/* It is a hint: what leaves no room for the real needs does not count. */
+/* Scratch seen before is a hint: it does not count if it leaves no room for the real needs. */
 static void test_scratch_seen_before_is_a_hint(void **state)
 {
 	struct drv_job *a;
