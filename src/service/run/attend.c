@@ -13,11 +13,11 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-/* A client that rings for nothing is left alone for that long. */
+/* How long the worker ignores a client that rang without sending, or sent too fast; at least. */
 #define REST_NS UINT64_C(10000000)
-/* A ring with nothing in it is attended for that long. */
+/* How long an empty ring stays attended. */
 #define ATTEND_NS UINT64_C(20000000)
-/* Rings without a record. */
+/* A client may ring this often without sending a record. */
 #define RINGS_MAX 16
 
 bool svc_session_is_ahead(const struct svc_session *s)
@@ -91,7 +91,7 @@ static void end_rest(struct svc_session *s)
 	TAILQ_REMOVE(&s->server->worker.resting, s, attention.rest_link);
 }
 
-/* Its bell is heard, or not. */
+/* Start or stop listening to the session's bell. */
 static void listen_to(struct svc_session *s, bool on)
 {
 	struct epoll_event event = { .events = on ? EPOLLIN | EPOLLRDHUP : 0,
@@ -110,7 +110,7 @@ void svc_attend_end(struct svc_session *s)
 	s->attention.is_deaf = true;
 }
 
-/* Leave it alone for a while. */
+/* Do not read the ring, and do not listen to the bell, until then. */
 static void rest(struct svc_session *s, uint64_t until_ns)
 {
 	struct svc_attention *a = &s->attention;
@@ -204,7 +204,7 @@ int svc_attend_listen(struct svc_server *server, int bell, uint64_t session_id, 
 	return SAL_OK;
 }
 
-/* Nothing came for a while, or nothing may be read: whatever ends that wait calls for attention. */
+/* The ring was empty for a while, or must not be read. Whoever ends this calls svc_attend. */
 static bool is_quiet(struct svc_session *s, uint64_t now_ns)
 {
 	if (!svc_attend_is_read(s))

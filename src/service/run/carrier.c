@@ -17,16 +17,16 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-/* Threads that wait for something to do; more of them end. */
+/* So many carriers wait for work. Further idle carriers end. */
 #define IDLE_MAX 4
-/* Errands of one session that the worker or a vendor's thread does before others get their turn. */
+/* The worker or a vendor's thread does so many errands of a session before others get a turn. */
 #define GUEST_ERRANDS 16
-/* The worker carries sessions for so long before it reads rings again. */
+/* The worker carries sessions for this long before it reads rings again. */
 #define POSTED_NS UINT64_C(200000)
 
 /*
- * Who carries a session. The worker and the vendor's threads have other duties: they leave long
- * errands to a carrier.
+ * Who carries a session. The worker and the vendor's threads have other duties, so they leave long
+ * errands to carriers.
  */
 enum carrying {
 	AS_CARRIER,
@@ -57,7 +57,7 @@ void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 	STAILQ_INSERT_TAIL(&s->errands, errand, link);
 	if (s->is_carried || s->is_posted)
 		return;
-	(void)svc_session_ref(s); /* until it has no errands */
+	(void)svc_session_ref(s); /* until the session has no errands */
 	post(s->server, s);
 }
 
@@ -69,7 +69,7 @@ static void take(struct svc_server *server, struct svc_session *s)
 	s->is_carried = true;
 }
 
-/* The first errand of the session. The lock is released during the call. */
+/* Do the first errand of the session. Releases the lock during the call. */
 static void run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
 	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
@@ -80,8 +80,8 @@ static void run_first(struct svc_server *server, struct svc_session *s, enum car
 	if (errand->begin && !errand->begin(errand))
 		return;
 	/*
-	 * The call may never return, so nobody else may depend on this thread. The watchman
-	 * replaces the worker.
+	 * The call may never return, so this thread first hands over its other work. The worker
+	 * need not: the watchman replaces it.
 	 */
 	if (as != AS_WORKER)
 		svc_dispatch_show(server);
@@ -107,8 +107,8 @@ static void put_down(struct svc_session *s) SVC_LOCKED
 }
 
 /*
- * Do the errands of the session. What follows from each is dispatched at once, so that a session's
- * next iteration starts in this thread, too. Clients see the end of the last one after that.
+ * Do the errands of the session. Dispatch after each errand, so that this thread also starts the
+ * session's next iteration. Clients see the completion of the last iteration after that.
  */
 static void carry(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
@@ -210,10 +210,10 @@ void svc_carriers_retry(struct svc_server *server)
 
 struct duty {
 	bool is_worker;
-	struct svc_session *session; /* carry this one; NULL: none */
+	struct svc_session *session; /* carry or destroy this session; NULL: none */
 };
 
-/* Under carriers->lock. False: there is none. */
+/* Under carriers->lock. False: there is nothing to do. */
 static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
 {
 	out_duty->is_worker = c->role_is_free && !c->stop;
@@ -229,8 +229,8 @@ static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
 }
 
 /*
- * Wait for something to do; false: this thread is to end. The last idle thread leaves another one
- * behind.
+ * Wait for something to do. False: this thread must end. The last idle carrier starts another one
+ * before it gets busy.
  */
 static bool wait_for_duty(struct svc_server *server, struct duty *out_duty)
 {

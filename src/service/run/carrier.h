@@ -2,19 +2,20 @@
 /*
  * carrier - errands: the vendor calls of a session.
  *
- * One thread at a time does a session's errands, in order: that thread carries the session. So one
- * thread uses the vendor's objects of a session (device buffers, loaded programs). A vendor call
- * that blocks, computes or never returns delays its own session and nobody else.
+ * One thread at a time does a session's errands, in order: this thread carries the session. So only
+ * one thread at a time uses a session's vendor objects (device buffers, loaded programs). A vendor
+ * call that blocks, computes or never returns delays its own session only.
  *
  *     posted ----> carried by the worker (brief errands)  ----> no errands left
  *        |                    |  the next errand is long, or the call took too long
  *        |                    v
  *        +------> carried by a carrier, a thread of the pool
  *
- * The worker does brief errands itself, because waking a thread takes longer than a small call. If
- * such a call does not return soon, another thread takes over the worker's role (watch.h) and the
- * first one goes on as a carrier. Long errands go to a carrier at once. A vendor's thread that
- * reports an end may carry sessions of its own lane, if the driver allows calls from there.
+ * The worker does brief errands itself, because waking a thread takes longer than a brief call. If
+ * such a call does not return soon, another thread takes over the worker's role (watch.h), and the
+ * first thread continues as a carrier. Long errands go to a carrier at once. A vendor's thread that
+ * reports the end of an iteration may carry sessions of the same lane, if the driver allows calls
+ * from there.
  */
 #ifndef SAL_SERVICE_CARRIER_H
 #define SAL_SERVICE_CARRIER_H
@@ -33,20 +34,20 @@ struct svc_session;
 
 struct svc_errand {
 	STAILQ_ENTRY(svc_errand) link; /* in session->errands */
-	/* Optional, under the lock. False: the errand is settled; call and settle are left out. */
+	/* Optional, under the lock. False: skip call and settle; the errand may be freed or queued. */
 	bool (*begin)(struct svc_errand *errand);
 	/* Without the lock: vendor calls. */
 	void (*call)(struct svc_errand *errand);
 	/* Under the lock: use the result. May free the errand. */
 	void (*settle)(struct svc_errand *errand);
 	bool is_brief; /* expected to take much less than a millisecond */
-	bool computes; /* the vendor may compute inside the call: not for a thread of the vendor */
+	bool computes; /* the vendor may compute inside the call: no vendor's thread may do it */
 };
 
 STAILQ_HEAD(svc_errand_list, svc_errand);
 TAILQ_HEAD(svc_session_list, svc_session);
 
-/* The pool. Its own lock is taken last. */
+/* The pool of carriers. A thread that holds carriers->lock takes no other lock. */
 struct svc_carriers {
 	pthread_mutex_t lock;
 	pthread_cond_t wake, ended;
@@ -61,25 +62,26 @@ struct svc_carriers {
 void svc_carriers_init(struct svc_carriers *c);
 void svc_carriers_fini(struct svc_carriers *c);
 int svc_carriers_start(struct svc_server *server, struct sal_err *err);
-/* Do the errands that are left. False: a thread has not returned from its call after that long. */
+/* Do the remaining errands and end all carriers. False: a thread has not ended after wait_ns. */
 bool svc_carriers_stop(struct svc_server *server, uint64_t wait_ns) SVC_UNLOCKED;
 /* Start the thread that the system refused before. */
 void svc_carriers_retry(struct svc_server *server);
-/* The role is free: a carrier becomes the worker. */
+/* The worker's role is free: let a carrier become the worker. */
 void svc_carriers_offer_role(struct svc_server *server);
-/* Nobody refers to the session any more: destroy it. Any thread, under the lock or not. */
+/* Let a carrier destroy a session without references. Any thread, under the lock or not. */
 void svc_carriers_bury(struct svc_server *server, struct svc_session *s);
 
 /* Append the errand to the session's errands. */
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand) SVC_LOCKED;
 /*
- * For the worker: do the brief errands of sessions that nobody carries, and hand the other sessions
- * to carriers. True if anything was done. Releases the lock meanwhile; the role may be lost.
+ * For the worker: do the brief errands of sessions that nobody carries, and hand sessions with long
+ * errands to carriers. True if there was a session. Releases the lock in between, so the worker may
+ * lose its role.
  */
 bool svc_carry_posted(struct svc_server *server) SVC_LOCKED;
 /*
- * For a vendor's thread that reports an end: do brief errands of a session in that lane. True if
- * there was one.
+ * For a vendor's thread that reports the end of an iteration: do brief errands of one session in
+ * this lane. True if there was such a session.
  */
 bool svc_carry_lane(struct svc_server *server, uint32_t lane) SVC_LOCKED;
 

@@ -19,7 +19,7 @@
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
-/* References that are released while the lock is held once. */
+/* The lock is released after so many references. */
 #define RELEASE_MAX 4096
 
 bool svc_session_release_queued(struct svc_session *s)
@@ -55,8 +55,7 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	svc_attend_end(s);
 	sal_engine_pause(server->engine, svc_now_ns(), s->core);
 	if (s->socket >= 0)
-		(void)shutdown(s->socket,
-			       SHUT_RDWR); /* a client that broke the rules sees the end */
+		(void)shutdown(s->socket, SHUT_RDWR); /* a client that is alive sees the end */
 	svc_freeing_post(s);
 }
 
@@ -81,7 +80,7 @@ void svc_session_try_end(struct svc_session *s)
 		return;
 	SAL_ASSERT(TAILQ_EMPTY(&s->all) && s->charged_bytes == 0 && s->promised_bytes == 0);
 	s->state = SVC_CLOSED;
-	/* The engine forgets queued iterations. */
+	/* From here on the engine does not use the queued iterations. */
 	sal_engine_close(server->engine, svc_now_ns(), s->core);
 	while ((x = TAILQ_FIRST(&s->executions))) {
 		TAILQ_REMOVE(&s->executions, x, link);
@@ -97,7 +96,8 @@ void svc_session_try_end(struct svc_session *s)
 
 const struct svc_execution *svc_session_running(const struct svc_session *s)
 {
-	const struct svc_execution *x = TAILQ_FIRST(&s->executions); /* they are started in order */
+	const struct svc_execution *x =
+		TAILQ_FIRST(&s->executions); /* executions start in this order */
 
 	return x && svc_execution_has_started(x) ? x : NULL;
 }

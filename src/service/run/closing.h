@@ -4,10 +4,10 @@
  *
  *     open ---- kill ---> closing ---- nothing is under way ---> closed
  *
- * An iteration cannot be interrupted, and a vendor call cannot be taken back. So a session whose
- * client is gone, or that was killed, is closing until its last iteration has ended and its last
- * errand is done. Until then `salus ps` shows it, and the engine counts the memory that it holds.
- * The engine grants it nothing more.
+ * Nobody can interrupt an iteration or cancel a vendor call. So a session whose client is gone, or
+ * that was killed, is closing until its last granted iteration has ended and its last errand is
+ * done. Until then `salus ps` shows the session, and the engine counts the memory that the session
+ * holds. The engine grants nothing more to a closing session.
  *
  * Threads: under server->lock.
  */
@@ -21,16 +21,17 @@
 struct svc_execution;
 struct svc_session;
 
-/* The client is gone or has to go: the session is closing. `why` is for its user. */
+/* Start closing the session: the client is gone or must go. The user reads `why`. */
 void svc_session_kill(struct svc_session *s, const char *why) SVC_LOCKED;
 /* End a closing session that has nothing under way any more. */
 void svc_session_try_end(struct svc_session *s) SVC_LOCKED;
 /*
  * Release the references of a closing session's queued iterations, which will never be granted. The
- * engine has the iterations until the session ends. Some at a time; true if there are more.
+ * engine keeps the iterations until the session ends. Releases some at a time. True: there are
+ * more.
  */
 bool svc_session_release_queued(struct svc_session *s) SVC_LOCKED;
-/* The iteration that the vendor has; NULL: none. */
+/* The iteration that has started and not ended; NULL: none. */
 const struct svc_execution *svc_session_running(const struct svc_session *s);
 
 #endif

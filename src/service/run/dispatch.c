@@ -25,16 +25,16 @@
 #include "service/trace.h"
 
 /*
- * A thread of the vendor starts so many iterations of its lane in one report; the worker does the
+ * In one report, a vendor's thread carries sessions of its lane so many times. The worker does the
  * rest.
  */
 #define ROUNDS_IN_DONE 4
-/* Decisions that are carried out while the lock is held once. */
+/* Decisions that are carried out in one go. */
 #define DECISIONS_MAX 64
 
 void svc_execution_move(struct svc_execution *x, enum svc_execution_state to)
 {
-	/* Where each state may lead to, as bits. */
+	/* The states that may follow each state, as bits. */
 	static const uint32_t steps[] = {
 		[SVC_NEW] = 1u << SVC_QUEUED,
 		[SVC_QUEUED] = 1u << SVC_GRANTED | 1u << SVC_ENDED,
@@ -95,7 +95,7 @@ void svc_execution_free(struct svc_execution *x)
 	svc_session_unref(s);
 }
 
-/* Device bytes of its outputs beyond the memory of donated arguments. */
+/* Device bytes of the outputs beyond the memory of donated arguments. */
 static uint64_t growth(const struct svc_execution *x)
 {
 	uint64_t made = 0, taken = 0;
@@ -162,7 +162,7 @@ static void trace(struct svc_server *server, const struct sal_record *r,
 	svc_trace_put(&server->trace, server->engine, r, core, s ? s->name : NULL, &span);
 }
 
-/* One queue for all decisions. A second one about the same thing joins the first. */
+/* Queue a decision. A second decision about the same session or execution joins the first. */
 static void note(struct svc_server *server, struct svc_decision *d, enum svc_verdict verdict)
 {
 	if (d->verdicts == 0)
@@ -197,7 +197,7 @@ static void note_about_session(struct svc_server *server, struct svc_session *s,
 {
 	switch (r->what) {
 	case SAL_REFUSE:
-		s->need_refused = true; /* svc_memory_ask reads it right after */
+		s->need_refused = true; /* svc_memory_ask reads this when the engine returns */
 		s->refusal = *r;
 		note(server, &s->decision, SVC_VERDICT_REFUSE);
 		break;
@@ -210,7 +210,7 @@ static void note_about_session(struct svc_server *server, struct svc_session *s,
 	case SAL_PAGE_IN:
 		note(server, &s->decision, SVC_VERDICT_PAGE_IN);
 		break;
-	default: /* events, and moves: buffers follow when they are used */
+	default: /* events; and moves to another lane, where buffers follow when used */
 		break;
 	}
 }
@@ -267,7 +267,7 @@ static void report(struct svc_execution *x)
 			x->code ? strlen(why) : 0);
 }
 
-/* The engine will never grant it. */
+/* The engine will never grant this execution. */
 static void refuse(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
@@ -319,7 +319,7 @@ static bool carry_out(struct svc_server *server) SVC_LOCKED
 	return n > 0;
 }
 
-/* Executions that ended, oldest first. */
+/* Take the executions that ended, oldest first. */
 static struct svc_execution *take_done(struct svc_server *server)
 {
 	struct svc_execution *all =
@@ -454,7 +454,7 @@ void svc_dispatch_report(struct svc_execution *x)
 	bool wake = true;
 
 	(void)atomic_fetch_add(&server->reporters, 1);
-	push(server, x); /* x may be gone from here on */
+	push(server, x); /* from here on another thread may free x */
 	if (server->carries_in_done && svc_trylock(server)) {
 		do
 			(void)svc_dispatch(server);

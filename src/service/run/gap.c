@@ -4,12 +4,12 @@
 #include <string.h>
 
 /*
- * Longer gaps are slept through. So are gaps whose end would have to be polled for longer than
- * POLL_NS_MAX.
+ * The worker sleeps through gaps that are longer than LONG_NS, or that would take longer than
+ * POLL_NS_MAX of polling.
  */
 #define LONG_NS UINT64_C(1000000)
 #define POLL_NS_MAX UINT64_C(300000)
-/* Of the last gaps, sorted by length: the first and the last that count. */
+/* The first and the last gap that count, when the last gaps are sorted by length. */
 #define FIRST 2
 #define LAST (SVC_GAPS - 4)
 /* Waking up takes this long, also for a client whose gap the worker slept through. */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gap - how long the device has nothing to do between two iterations, and when it pays to poll for
- * the next.
+ * gap - how long the device is idle between two iterations, and when polling for the next iteration
+ * pays.
  *
  *     end of an iteration                                  start of the next
  *         |-------------------------- gap ----------------------|
  *         |            asleep             |       polling            |
  *                                        due                       over
  *
- * A job that waits for each result sends its next iteration some time after it got the last, mostly
- * the same time. Polling from a little before that moment saves the waking of a thread. Polling
- * earlier would keep a core from the job itself; polling longer would waste it. The lengths of the
- * last gaps say when to poll. The few shortest and longest of them do not count, because a job does
- * something else now and then. Gaps that are long, or differ much, are slept through.
+ * A job that waits for each result sends its next iteration some time after it got the last result.
+ * This time is nearly always the same. Polling from a little before the next iteration saves waking
+ * a thread. Polling earlier takes a core from the job itself. Polling longer wastes the core. The
+ * lengths of the last gaps say when to poll. The few shortest and longest of them do not count,
+ * because a job does something else now and then. If the gaps are long or differ much, the worker
+ * sleeps through them.
  *
  * Threads: none. The worker's gap is under server->lock.
  */
@@ -25,9 +26,9 @@
 #define SVC_GAPS 16
 
 struct svc_gap {
-	uint64_t from_ns; /* when it began; 0: there is none */
+	uint64_t from_ns; /* when the gap began; 0: there is no gap now */
 	uint64_t last_ns[SVC_GAPS]; /* lengths of the last gaps, in no order */
-	uint32_t next; /* index of the oldest of them */
+	uint32_t next; /* index of the oldest in last_ns */
 	uint64_t due_after_ns, over_after_ns;
 	bool is_foreseen; /* due_after_ns and over_after_ns are valid */
 };
@@ -38,12 +39,12 @@ enum svc_gap_phase {
 	SVC_GAP_OVER /* or there is no gap, or its end is not foreseen */
 };
 
-/* Nothing is known: gaps are taken to be long. */
+/* No gap is known yet: assume that gaps are long. */
 void svc_gap_init(struct svc_gap *g);
 void svc_gap_begin(struct svc_gap *g, uint64_t now_ns);
 void svc_gap_end(struct svc_gap *g, uint64_t now_ns);
 enum svc_gap_phase svc_gap_phase(const struct svc_gap *g, uint64_t now_ns);
-/* When polling for its end begins. */
+/* When polling for the end of the gap begins. */
 uint64_t svc_gap_due_ns(const struct svc_gap *g);
 
 #endif

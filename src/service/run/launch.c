@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch - the errand that starts an iteration: fetch what is elsewhere, then one vendor call.
+ * launch - the errand that starts an iteration: fetch program and arguments into the lane, then
+ * make one vendor call.
  *
- * The end has two halves, in any order: the call returns and its outputs are settled, and the
- * vendor reports that they are computed. A vendor that computes inside the call reports before the
- * call returns. The thread that does the second half puts the execution among those that ended.
+ * The end of an iteration has two halves, in any order. In one half the call returns and the
+ * outputs get their memory. In the other half the vendor reports that the outputs are computed. A
+ * vendor that computes inside the call reports before the call returns. The thread that does the
+ * second half adds the execution to those that ended.
  */
 #include "service/run/dispatch.h"
 
@@ -21,13 +23,13 @@
 #include "service/run/carrier.h"
 #include "service/server.h"
 
-/* A call that takes longer computes inside. Later runs of the program go to a carrier. */
+/* The vendor computes inside a call that takes longer. A carrier makes such calls. */
 #define SLOW_CALL_NS UINT64_C(1000000)
-/* A slow call adds that much to the program's slowness, a quick one takes one away. */
+/* A slow call adds this to the program's slowness. A quick call subtracts 1. */
 #define SLOW 8u
 #define SLOWNESS_MAX 32u
 /*
- * After starting something longer than this, the worker makes way for the threads that compute it.
+ * After starting an iteration longer than this, the worker makes way for the threads that compute.
  */
 #define LONG_NS UINT64_C(3000000)
 
@@ -36,7 +38,7 @@ static struct svc_execution *execution_of(struct svc_errand *errand)
 	return SAL_CONTAINER_OF(errand, struct svc_execution, errand);
 }
 
-/* A failed argument makes the outputs fail, too. */
+/* An argument without contents; its failure becomes the failure of the outputs. NULL: none. */
 static const struct svc_buffer *find_failed(const struct svc_execution *x)
 {
 	size_t i;
@@ -47,7 +49,7 @@ static const struct svc_buffer *find_failed(const struct svc_execution *x)
 	return NULL;
 }
 
-/* Are program and arguments in its lane? Posted uploads bring their buffers there. */
+/* Are program and arguments in the lane? An argument without memory is not fetched. */
 static bool is_all_there(const struct svc_execution *x)
 {
 	size_t i;
@@ -101,7 +103,7 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* From a thread of the vendor, or from within the call that starts it. */
+/* Called by a vendor's thread, or from within the call that starts the execution. */
 static void on_done(void *ctx, int code, const char *message)
 {
 	struct svc_execution *x = ctx;
@@ -175,8 +177,8 @@ static void call(struct svc_errand *errand)
 }
 
 /*
- * One slow call may be the machine's fault. A program that is quick again is brief again, after one
- * run by a carrier.
+ * One slow call may be the machine's fault: after one quick call by a carrier the program is brief
+ * again. After several slow calls that takes more quick calls.
  */
 static void learn_slowness(struct svc_shared_program *p, uint64_t call_ns)
 {

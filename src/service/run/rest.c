@@ -17,14 +17,14 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-/* Lulls longer than this are slept through. */
+/* The worker sleeps through lulls that are longer than this. */
 #define LULL_NS_MAX UINT64_C(100000)
-/* While something longer than this runs, there is no polling. */
+/* While an iteration longer than this runs, the worker does not poll. */
 #define SHORT_NS UINT64_C(100000)
-/* It is not worth sleeping for less. */
+/* Sleeping for less is not worth it. */
 #define SLEEP_NS_MIN UINT64_C(20000)
 #define BELLS_AT_ONCE 16
-/* While the worker does not sleep, it checks the bells that often. */
+/* While the worker does not sleep, it checks the bells this often. */
 #define BELLS_NS UINT64_C(50000)
 
 static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
@@ -35,8 +35,9 @@ static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
 }
 
 /*
- * A thread of the vendor's was woken for the iteration, maybe on this core, and would wait until
- * the worker sleeps. Everything else can wait: the iteration is long.
+ * The vendor has woken a thread for the iteration, maybe on this core. Without the yield this
+ * thread would wait until the worker sleeps. The worker's other work can wait: the iteration is
+ * long.
  */
 void svc_rest_make_way(struct svc_server *server)
 {
@@ -62,7 +63,7 @@ bool svc_rest_foresee(struct svc_server *server)
 	uint64_t due_ns = svc_gap_due_ns(&w->gap);
 
 	if (!atomic_load_explicit(&w->sleeps, memory_order_relaxed))
-		return false; /* it is awake, and checks by itself */
+		return false; /* the worker is awake, and checks the gap itself */
 	switch (svc_gap_phase(&w->gap, now)) {
 	case SVC_GAP_EARLY:
 		if (due_ns - now < SLEEP_NS_MIN)
@@ -89,13 +90,13 @@ static bool all_that_runs_is_short(const struct svc_server *server)
 	return true;
 }
 
-/* Is something likely to come soon? */
+/* Is work likely to come soon? */
 static bool should_poll(const struct svc_server *server, uint64_t now)
 {
 	const struct svc_worker *w = &server->worker;
 	uint64_t idle = now - w->idle_from_ns;
 
-	if (server->running > 0) /* its end is near, and then the next iteration comes */
+	if (server->running > 0) /* a short iteration ends soon, and the next one follows */
 		return idle < 2 * SHORT_NS && all_that_runs_is_short(server);
 	switch (svc_gap_phase(&w->gap, now)) {
 	case SVC_GAP_EARLY:
@@ -124,9 +125,9 @@ static void spin(void)
 }
 
 /*
- * A moment of polling. At first the worker yields: the client that sends the next record needs a
- * core to wake up on. When the record is due the worker stays: on a busy core, coming back takes
- * half of such a gap.
+ * Poll for a moment. At first the worker yields: the client that sends the next record needs a core
+ * to wake up on. When the record is due, the worker stays on its core: on a busy core, coming back
+ * takes half of such a gap.
  */
 static void pass_time(bool is_due)
 {
@@ -136,7 +137,7 @@ static void pass_time(bool is_due)
 		(void)sched_yield();
 }
 
-/* Tell all clients that the worker sleeps. True: nothing has come meanwhile. */
+/* Tell all attended clients that the worker sleeps. True: no work has come meanwhile. */
 static bool may_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
@@ -147,7 +148,7 @@ static bool may_sleep(struct svc_server *server) SVC_LOCKED
 	return svc_attend_sleep(server) && !svc_worker_has_work(server) && !atomic_load(&w->stop);
 }
 
-/* Wait for bells until then, to the microsecond; 0: for ever. */
+/* Wait for bells until until_ns, to the microsecond; 0: without an end. */
 static int wait_for_bells(const struct svc_worker *w, struct epoll_event *rung, uint64_t until_ns)
 {
 	uint64_t now = svc_now_ns();
@@ -167,7 +168,7 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
 	return a_ns == 0 || (b_ns > 0 && b_ns < a_ns) ? b_ns : a_ns;
 }
 
-/* Sleep until a bell rings, or the alarm, or the engine wants its tick. */
+/* Sleep until a bell or the alarm rings, a session's rest ends, or the engine's tick is due. */
 static void go_to_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
@@ -192,7 +193,7 @@ static void go_to_sleep(struct svc_server *server) SVC_LOCKED
 	svc_attend_awake(server);
 }
 
-/* While the worker is awake, sessions whose rings sleep may ring. */
+/* Clients whose rings are asleep ring also while the worker is awake. */
 void svc_rest_hear_bells(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;
@@ -210,7 +211,7 @@ void svc_rest_hear_bells(struct svc_server *server)
 	(void)svc_attend_rested(server, now_ns);
 }
 
-/* Nothing to do: poll or sleep. */
+/* There is nothing to do: poll or sleep. */
 void svc_rest(struct svc_server *server)
 {
 	struct svc_worker *w = &server->worker;

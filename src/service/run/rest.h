@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rest - what the worker does with nothing to do: poll or sleep.
+ * rest - how the worker waits for work: it polls or sleeps.
  *
- * The worker sleeps until a bell rings. It polls if something is likely to come soon: when the next
- * iteration is due (gap.h), while something short runs, and between records that follow each other
- * closely. It does not poll while the device is at work on something long: on a small machine
- * polling would take a core from that work.
+ * The worker sleeps until a bell rings. The worker polls if work is likely to come soon: when the
+ * next iteration is due (gap.h), while a short iteration runs, and between records that follow each
+ * other closely. The worker does not poll while the device runs a long iteration: on a small
+ * machine polling would take a core from this iteration.
  *
  * Threads: the worker, under server->lock, if nothing else is said.
  */
@@ -19,19 +19,19 @@
 struct svc_server;
 struct svc_worker;
 
-/* Nothing is known about lulls and gaps yet. */
+/* Start without knowledge of lulls and gaps. */
 void svc_rest_init(struct svc_worker *w);
-/* Nothing to do: poll for a moment, or sleep until a bell rings. */
+/* There is nothing to do: poll for a moment, or sleep until a bell rings. */
 void svc_rest(struct svc_server *server) SVC_LOCKED;
 /* There was something to do: the lull is over. */
 void svc_rest_end(struct svc_worker *w);
-/* Let the vendor's threads have this core: one of them was just given a long iteration. */
+/* Yield this core to the vendor's threads: one of them has just got a long iteration. */
 void svc_rest_make_way(struct svc_server *server) SVC_LOCKED;
 /* While the worker is awake: attend sessions whose bells rang. */
 void svc_rest_hear_bells(struct svc_server *server) SVC_LOCKED;
 /*
- * A gap of the device begins: set the alarm of a sleeping worker to its end. True: wake the worker
- * now. Any thread.
+ * A gap of the device begins: set the alarm of a sleeping worker to the moment when polling begins.
+ * True: this moment is now, so wake the worker. Any thread.
  */
 bool svc_rest_foresee(struct svc_server *server) SVC_LOCKED;
 

@@ -16,7 +16,7 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 
-/* Reading so many bytes takes about as long as asking another thread to read them. */
+/* Reading this many bytes takes about as long as asking another thread to read them. */
 #define LONG_BYTES (UINT64_C(256) << 10)
 
 static void task_free(struct svc_task *task)
@@ -67,7 +67,7 @@ static int add_program(struct svc_task *task, struct svc_shared_program *take_de
 	return SAL_OK;
 }
 
-/* The session gets the program. */
+/* Give the program to the session, and reply. */
 static void give_program(struct svc_task *task, struct sal_image *take_image)
 {
 	struct svc_session *s = task->session;
@@ -114,7 +114,7 @@ static void finish_compile(struct svc_task *task)
 	struct sal_compile_asker asker = { s->id, on_compiled, task };
 	struct sal_err err = { 0 };
 
-	task->program = NULL; /* the pool owns it now */
+	task->program = NULL; /* the pool owns the program's text now */
 	TAILQ_INSERT_TAIL(&s->tasks, task, link);
 	if (sal_compile_submit(s->server->pool, &source, &asker, &task->pending, &err) < 0)
 		on_compiled(task, err.code, err.text, NULL);
@@ -138,7 +138,7 @@ static void finish(struct svc_task *task)
 	task_free(task);
 }
 
-/* A copy of bytes in the arena, which the client may write to. */
+/* Copy bytes out of the arena: the client may write to the arena at any time. */
 static void *copy_out(const void *from, uint64_t bytes)
 {
 	void *copy = malloc((size_t)bytes + 1);
@@ -156,7 +156,7 @@ static void prepare_compile(struct svc_task *task)
 		(void)sal_err_set(&task->err, SAL_RESOURCE_EXHAUSTED, "salusd: out of host memory");
 }
 
-/* Tell the size, and copy the bytes if there is room for them. */
+/* Report the size, and copy the bytes if there is room for them. */
 static void give(struct svc_task *task, struct sal_text bytes)
 {
 	if (task->into.size > 0 && task->into.size >= bytes.size)
@@ -227,7 +227,7 @@ static void start(struct svc_server *server, struct svc_task *task)
 {
 	struct svc_session *s = task->session;
 
-	/* Intake has checked that these are in the arena. */
+	/* The intake has checked that these places are in the arena. */
 	task->program_from = svc_session_place(s, &task->program_at);
 	task->options_from = svc_session_place(s, &task->options_at);
 	task->into_at = svc_session_place(s, &task->into);
@@ -260,7 +260,7 @@ void svc_on_tasks(uv_async_t *bell)
 			break;
 		task_free(task);
 	}
-	/* One task in each round of the loop: questions are answered in between. */
+	/* Start one task in each round of the loop, so that questions are answered in between. */
 	start(server, task);
 	(void)uv_async_send(&server->task_bell);
 }

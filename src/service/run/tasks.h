@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tasks - what the compile pool does for a session: compile a program, open a sealed one, hand out
- * parts of one.
+ * tasks - work of the compile pool for a session: compile a program, open a sealed program, fetch a
+ * part of a program.
  *
- *     the worker posts it
- *     main thread, or a thread of libuv's: prepare, which reads every byte
- *     main thread: finish; the pool compiles
- *     reply
+ *     the worker:                          post the task
+ *     main thread, or a thread of libuv:   prepare the task, reading all its bytes
+ *     main thread:                         finish the task; the pool compiles
+ *     main thread:                         reply to the client
  *
- * The pool lives on the main thread. Preparing a long task takes a while, so a thread of libuv's
- * does that.
+ * The pool belongs to the main thread. Preparing a long task takes a while, so a thread of libuv
+ * prepares it.
  *
  * Threads: the main thread, if nothing else is said.
  */
@@ -42,18 +42,18 @@ struct svc_task {
 	struct svc_session *session; /* owned reference */
 	uint64_t request, id;
 	char format[16];
-	/* Where the client's bytes are in its arena. Load: the blob is the program. */
+	/* Places of the client's bytes in its arena. Load: program_at is the sealed program. */
 	struct sal_place_in_arena program_at, options_at;
-	const void *program_from, *options_from; /* borrowed: session; the same places, mapped */
-	void *program, *options; /* owned; copies of these bytes */
+	const void *program_from, *options_from; /* borrowed: session; the mapped bytes */
+	void *program, *options; /* owned; copies of the mapped bytes */
 	uint32_t what; /* fetch: enum sal_fetch */
 	struct sal_place_in_arena into; /* fetch */
 	void *into_at; /* borrowed: session */
-	struct sal_image *image; /* owned reference; fetch, and load when opened */
-	uint64_t size; /* fetch: of the part that was asked for */
-	struct sal_err err; /* why it could not be prepared */
+	struct sal_image *image; /* owned reference; fetch: the source; load: the opened program */
+	uint64_t size; /* fetch: size of the requested part */
+	struct sal_err err; /* why preparing failed */
 	uv_work_t work;
-	struct sal_compile_request *pending; /* compile, while the pool has it */
+	struct sal_compile_request *pending; /* compile: while the pool has the task */
 };
 
 TAILQ_HEAD(svc_task_list, svc_task);
@@ -62,7 +62,7 @@ TAILQ_HEAD(svc_task_list, svc_task);
 void svc_tasks_post(struct svc_server *server, struct svc_task *take_task) SVC_LOCKED;
 /* Start the next posted task. */
 void svc_on_tasks(uv_async_t *bell);
-/* The session ends: the pool forgets its tasks. */
+/* Cancel the tasks of a session that ends. */
 void svc_tasks_cancel(struct svc_session *s);
 
 #endif

@@ -29,8 +29,8 @@ uint64_t svc_watch_begin(struct svc_server *server)
 
 	atomic_store_explicit(&w->call_ns, now_ns, memory_order_relaxed);
 	/*
-	 * Pairs with the fence in on_timer: the watchman sees the call, or we see that no timer
-	 * runs.
+	 * Pairs with the fence in on_timer: the watchman sees the call, or the worker sees that no
+	 * timer runs.
 	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&w->is_set, memory_order_relaxed)) {
@@ -55,7 +55,7 @@ void svc_watch_rest(struct svc_server *server)
 	set_timer(&server->watch, 0);
 }
 
-/* Give the role to another thread, unless that call has returned. */
+/* Give the role to another thread, unless the call that began at since_ns has returned. */
 static void replace_worker(struct svc_server *server, uint64_t since_ns)
 {
 	bool was_late;
@@ -72,7 +72,7 @@ static void replace_worker(struct svc_server *server, uint64_t since_ns)
 	}
 }
 
-/* The timer has run out. */
+/* The timer has expired. */
 static void on_timer(struct svc_server *server)
 {
 	struct svc_watch *w = &server->watch;

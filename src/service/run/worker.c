@@ -26,10 +26,10 @@
 #include "service/run/rest.h"
 #include "service/server.h"
 
-/* Of one client before others get their turn. */
+/* How much the worker takes from one client before other clients get their turn. */
 #define ROUND_RECORDS 64
 #define ROUND_BYTES (256u << 10)
-/* Dispatching and carrying for so long before rings are read again. */
+/* The worker dispatches and carries for this long before it reads rings again. */
 #define TURNS_NS UINT64_C(200000)
 
 void svc_worker_wake(struct svc_server *server)
@@ -95,7 +95,7 @@ static void went_over(struct svc_session *s) SVC_LOCKED
 			    "beyond its limit (salusd --limit job-buffers=N)");
 }
 
-/* There is no memory for this record now: park it. Records behind it wait, too. */
+/* There is no memory for this record now: park the record. Later records wait, too. */
 static void park(struct svc_session *s, const struct sal_header *record) SVC_LOCKED
 {
 	s->parked = malloc(record->size);
@@ -173,8 +173,9 @@ static bool may_go_on(const struct svc_server *server, const struct svc_session 
 }
 
 /*
- * Do what the record leads to before the next is taken. A call may never return, so this thread has
- * no reference to the session meanwhile. False: the session is gone, or must not be read from now.
+ * Do the work that the record caused, before the next record is taken. A call may never return, so
+ * this thread holds no reference to the session during the call. False: the session is gone, or
+ * its ring must not be read now.
  */
 static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id) SVC_LOCKED
 {
@@ -183,7 +184,7 @@ static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id
 	return is_there(server, s, id) && may_go_on(server, s);
 }
 
-/* One round for one session. True if it had a record. */
+/* Do one round for one session. True if there was a record. */
 static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 {
 	uint64_t now_ns = svc_now_ns(), id = s->id;
@@ -212,7 +213,7 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 	return any || records > 0;
 }
 
-/* One round for every attended session. Others may have the lock between two sessions. */
+/* Do one round for every attended session. Other threads may lock between two sessions. */
 static bool drain_all(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
@@ -249,7 +250,7 @@ static void work(struct svc_server *server) SVC_LOCKED
 	struct svc_worker *w = &server->worker;
 	bool any;
 
-	w->is_called = false; /* everything is checked below */
+	w->is_called = false; /* the code below checks for all kinds of work */
 	any = take_turns(server);
 	if (tick(server))
 		any |= take_turns(server);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker - the role that drains the rings, and dispatches when no other thread did.
+ * worker - the role that drains the rings, and dispatches when no other thread does.
  *
- * The worker is a role, not a thread: see watch.h. The role can be lost in every call that releases
- * the lock. After such a call, ask svc_worker_is_me.
+ * The worker is a role, not a thread: see watch.h. A thread can lose the role in every call that
+ * releases the lock. After such a call, ask svc_worker_is_me.
  *
  * Threads: whoever has the role, under server->lock, if nothing else is said.
  */
@@ -29,24 +29,24 @@ struct svc_worker {
 	_Atomic bool stop;
 	int epoll, bell, ring_fd, alarm; /* owned */
 	_Atomic bool sleeps;
-	uint64_t wake_ns; /* the engine wants its tick then; 0: none */
-	uint64_t until_ns; /* it sleeps until then at the latest; 0: until a bell rings */
+	uint64_t wake_ns; /* when the engine needs its next tick; 0: no tick is needed */
+	uint64_t until_ns; /* the worker wakes then at the latest; 0: when a bell rings */
 	bool is_called; /* another thread left something for the worker to do */
-	bool makes_way; /* it started something long: the vendor's threads get this core first */
-	uint64_t idle_from_ns; /* nothing to do since then; 0: there is something */
+	bool makes_way; /* a long iteration has started: yield this core to the vendor's threads */
+	uint64_t idle_from_ns; /* since when the worker is idle; 0: it is not */
 	bool is_lull; /* the worker is idle, and no iteration runs or is foreseen */
 	uint64_t lull_ns; /* learned: how long lulls last */
 	struct svc_gap gap; /* of the device */
 	bool has_alarm;
 	struct svc_session_list attended; /* sessions whose rings are read */
 	uint32_t attended_count;
-	struct svc_session_list resting; /* sessions that are left alone for a while */
-	uint64_t bells_ns; /* when it last checked the bells without sleeping */
+	struct svc_session_list resting; /* sessions that the worker ignores for a while */
+	uint64_t bells_ns; /* when the worker last checked the bells without sleeping */
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 };
 
 int svc_worker_open(struct svc_server *server, struct sal_err *err);
-/* Whoever has the role gives it back soon. */
+/* Make the worker's thread give up the role soon. */
 void svc_worker_stop(struct svc_server *server);
 void svc_worker_close(struct svc_server *server);
 /* Be the worker, until the role is lost or the daemon stops. */
