@@ -76,7 +76,7 @@ void *svc_idmap_find(const struct svc_idmap *map, uint64_t id)
 	return probe(map, id)->value;
 }
 
-/* Close the gap: what was pushed past it moves back. */
+/* Close the gap: entries that collided and went to later slots move back. */
 static void close_gap(struct svc_idmap *map, size_t gap)
 {
 	size_t i = gap;

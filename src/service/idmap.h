@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idmap - from the ids a client chose to what they stand for. Open addressing; ids are not 0.
+ * idmap - a map from ids, which a client may choose, to objects. Open addressing; no id is 0.
  */
 #ifndef SAL_SERVICE_IDMAP_H
 #define SAL_SERVICE_IDMAP_H
@@ -18,7 +18,7 @@ struct svc_idmap {
 	struct svc_idmap_slot *slots; /* owned */
 	size_t room; /* a power of two, or 0 */
 	size_t count;
-	size_t pop_from; /* nothing is before it while only pop is used */
+	size_t pop_from; /* while only pop is used, all slots before this one are free */
 	uint64_t secret; /* so that a client cannot make its ids collide */
 };
 
@@ -26,10 +26,10 @@ void svc_idmap_init(struct svc_idmap *map);
 void svc_idmap_fini(struct svc_idmap *map);
 /* False if the id is 0 or taken, or for lack of memory. */
 bool svc_idmap_add(struct svc_idmap *map, uint64_t id, void *value);
-/* NULL if there is none. */
+/* Find or remove the object with this id; NULL: there is none. */
 void *svc_idmap_find(const struct svc_idmap *map, uint64_t id);
 void *svc_idmap_remove(struct svc_idmap *map, uint64_t id);
-/* Take out any; NULL if it is empty. */
+/* Remove any object; NULL: the map is empty. */
 void *svc_idmap_pop(struct svc_idmap *map);
 
 #endif

@@ -11,7 +11,7 @@
 #include "service/client/session.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-/* A bucket holds what may be read in so much of a second. */
+/* A full bucket holds the records of 1/BURST_PART of a second. */
 #define BURST_PART 4
 
 void svc_ledger_init(struct svc_ledger *ledger, const struct svc_limits *limits)
@@ -58,7 +58,7 @@ int svc_account_open(struct svc_account *a, struct svc_ledger *ledger, uid_t uid
 	return a->user ? SAL_OK : sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 }
 
-/* The user goes with the last account. Under the ledger's lock. */
+/* The user's last account frees the user. Under the ledger's lock. */
 static void drop_user(struct svc_user *user)
 {
 	int what;
@@ -98,7 +98,7 @@ static bool has_room(uint64_t max, uint64_t used, uint64_t amount)
 	return amount <= (max ? max : INT64_MAX) && used <= (max ? max : INT64_MAX) - amount;
 }
 
-/* The count of that scope for this account. */
+/* The counter that this account changes in this scope. */
 static uint64_t *used_in(struct svc_account *a, enum svc_scope scope, enum svc_resource what)
 {
 	if (scope == SVC_JOB)
@@ -138,7 +138,7 @@ static int refuse(const struct svc_account *a, const struct refusal *r, enum svc
 			   svc_limit_unit(what) == SVC_UNIT_BYTES ? "SIZE" : "N");
 }
 
-/* The narrowest limit that forbids it; false: none does. Under the ledger's lock. */
+/* Find the narrowest limit that forbids taking. False: none does. Under the ledger's lock. */
 static bool find_refusal(struct svc_account *a, enum svc_resource what, uint64_t amount,
 			 struct refusal *out)
 {
@@ -196,7 +196,7 @@ void svc_limit_give(struct svc_session *s, enum svc_resource what, uint64_t amou
 	svc_account_give(&s->account, what, amount);
 }
 
-/* A rate of 0 is no limit. */
+/* A rate of 0 means: no limit. */
 static void bucket_fill(struct svc_bucket *b, uint64_t per_s, uint64_t now_ns)
 {
 	uint64_t full = per_s / BURST_PART ? per_s / BURST_PART : 1;
@@ -214,7 +214,7 @@ static void bucket_fill(struct svc_bucket *b, uint64_t per_s, uint64_t now_ns)
 	}
 	more = passed_ns >= NS_PER_S ? full : (uint64_t)((double)per_s * (double)passed_ns / 1e9);
 	if (b->filled_ns != 0 && more == 0)
-		return; /* the time that passed still counts */
+		return; /* the time since filled_ns counts next time */
 	b->left = b->filled_ns == 0 || more >= full - b->left ? full : b->left + more;
 	b->filled_ns = now_ns;
 }
@@ -225,7 +225,7 @@ static void bucket_take(struct svc_bucket *b, uint64_t amount)
 	b->taken += amount;
 }
 
-/* Until there is one more. */
+/* How long it takes until one more record may be read. */
 static uint64_t bucket_wait_ns(const struct svc_bucket *b, uint64_t per_s)
 {
 	return b->left > 0 ? 0 : NS_PER_S / per_s + 1;
@@ -258,7 +258,7 @@ uint64_t svc_limit_pace(struct svc_session *s, uint64_t now_ns, uint64_t wanted,
 	return allowed;
 }
 
-/* What was taken in the last whole second. */
+/* How much was taken in the last whole second. */
 static uint64_t bucket_usage(const struct svc_bucket *b, uint64_t now_ns)
 {
 	if (now_ns - b->second_ns >= 2 * NS_PER_S)

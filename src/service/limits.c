@@ -19,8 +19,8 @@ struct row {
 	const char *help;
 	enum svc_unit unit;
 	/*
-	 * The defaults; 0: there is no such limit. With is_part: the machine's memory is divided by
-	 * this.
+	 * The defaults. 0: the scope does not limit this resource. With is_part, the default is the
+	 * machine's memory divided by this number.
 	 */
 	uint64_t max[SVC_SCOPES];
 	bool is_part;

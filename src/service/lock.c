@@ -3,7 +3,7 @@
 
 #include "service/server.h"
 
-/* An address that is different in each thread. */
+/* Returns a different address in each thread. */
 static const void *this_thread(void)
 {
 	static _Thread_local char here;

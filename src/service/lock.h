@@ -2,17 +2,18 @@
 /*
  * lock - the one lock of salusd. It guards decisions: the engine, the sessions and their maps.
  *
- * The rule. While the lock is held there is no vendor call, no call that can block, no write to the
- * log's file, and no loop whose length a client chooses. So the lock is held for microseconds.
+ * The rule: a thread that holds the lock makes no vendor call, makes no call that can block, does
+ * not write to the log's file, and runs no loop whose length a client chooses. So a thread holds
+ * the lock for microseconds.
  * Every vendor call goes through svc_vendor() (server.h), which asserts in every build that the
  * caller does not hold the lock.
  *
- * The lock is fair. Two mutexes make it so: a thread queues at the door and then enters the room. A
- * thread that leaves and comes back at once finds the door shut by the thread that waits, and goes
- * second.
+ * The lock is fair. It consists of two mutexes: a thread locks the door, then the room. A thread
+ * that waits for the room holds the door. So a thread that releases the lock and wants it back at
+ * once comes after the waiting thread.
  *
  * clang's -Wthread-safety checks the functions marked SVC_LOCKED and SVC_UNLOCKED. The process has
- * one lock, so one name, svc_decisions, stands for it; that name has no object behind it.
+ * one lock, so one name, svc_decisions, stands for the lock. This name has no object behind it.
  */
 #ifndef SAL_SERVICE_LOCK_H
 #define SAL_SERVICE_LOCK_H
@@ -26,7 +27,7 @@
 struct SAL_CAPABILITY("lock") svc_capability;
 extern struct svc_capability svc_decisions;
 
-/* The caller holds the lock, before and after. */
+/* The caller holds the lock before and after the call. */
 #define SVC_LOCKED SAL_REQUIRES(svc_decisions)
 /* The caller does not hold the lock. */
 #define SVC_UNLOCKED SAL_EXCLUDES(svc_decisions)
@@ -44,12 +45,12 @@ void svc_lock_fini(struct svc_lock *lock);
 void svc_lock_enter(struct svc_lock *lock) SAL_ACQUIRES(svc_decisions);
 void svc_lock_leave(struct svc_lock *lock) SAL_RELEASES(svc_decisions);
 
-/* The server's. */
+/* The same for the server's lock. */
 void svc_lock(struct svc_server *server) SAL_ACQUIRES(svc_decisions);
-/* Never waits. */
+/* Never waits. False: another thread holds the lock or waits for it. */
 bool svc_trylock(struct svc_server *server) SAL_TRY_ACQUIRES(svc_decisions);
 void svc_unlock(struct svc_server *server) SAL_RELEASES(svc_decisions);
-/* Release the lock for a moment, if other threads wait for it. */
+/* Release the lock and take it again, after a thread that waits for the lock. */
 void svc_lock_breathe(struct svc_server *server) SVC_LOCKED;
 
 void svc_assert_locked(const struct svc_server *server) SAL_ASSERTS(svc_decisions);

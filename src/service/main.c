@@ -18,7 +18,7 @@
 
 #define FILES_WANTED 65536u
 
-/* At the end, wait so long for the log's last lines. */
+/* At the end, salusd waits this long for the log's last lines. */
 #define LAST_LINES_MS 1000
 
 static int open_log(const struct svc_options *o)
@@ -37,14 +37,14 @@ static int open_log(const struct svc_options *o)
 	return -1;
 }
 
-/* Print to the stderr that was there before the log took over. */
+/* Print to the original stderr, also if the log has replaced stderr. */
 static void complain(int terminal, const char *text)
 {
 	if (terminal >= 0)
 		(void)dprintf(terminal, "salusd: %s\n", text);
 }
 
-/* The limit of open files may be low; a session has five. */
+/* Raise the limit of open files: a session has five. */
 static void allow_files(void)
 {
 	struct rlimit limit;
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		return SVC_EXIT_CONFIG;
 	(void)signal(SIGPIPE, SIG_IGN);
 	allow_files();
-	(void)setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); /* the vendor's chatter; helpers inherit it */
+	(void)setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); /* fewer vendor messages, also in helpers */
 	rc = svc_server_open(&server, o, &setup.err);
 	if (rc >= 0) {
 		sal_log_info("server", "ready socket=%s plugin=%s policy=%s", o->socket_path,

@@ -18,13 +18,13 @@
 #include "service/limits.h"
 #include "service/trace.h"
 
-/* Each takes 128 bytes. */
+/* Each record takes 128 bytes. */
 #define TRACE_RECORDS_MIN 64u
 #define TRACE_RECORDS_MAX (1u << 26)
 
 /*
- * Part of the memory that the device gets by default; the rest is for the system, salusd and its
- * helpers.
+ * Part of the machine's memory that the device gets by default. The rest is for the system, salusd
+ * and its helpers.
  */
 #define MEMORY_PERCENT 80
 
@@ -70,7 +70,7 @@ static int set_policy(struct svc_setup *setup, const char *value)
 			   sal_policy_names(", ", names, sizeof(names)));
 }
 
-/* Kept as text: the policy that knows it may be named later. */
+/* Store the text only: the policy that knows the parameter may be named later. */
 static int add_tune(struct svc_setup *setup, const char *value)
 {
 	struct svc_options *o = &setup->options;
@@ -135,15 +135,15 @@ enum kind {
 	BYTES, /* uint64_t */
 	DURATION, /* uint64_t, in ns */
 	CUSTOM,
-	FLAG /* custom; on the command line it has no value and means yes */
+	FLAG /* like CUSTOM; on the command line it has no value and means yes */
 };
 
 struct setting {
 	const char *name;
-	const char *value; /* how the help calls it */
+	const char *value; /* the name of the value in the help */
 	const char *help;
 	enum kind kind;
-	size_t at; /* in svc_options; not for CUSTOM and FLAG */
+	size_t at; /* offset in svc_options; not for CUSTOM and FLAG */
 	int (*set)(struct svc_setup *setup, const char *value); /* for CUSTOM and FLAG */
 };
 
@@ -214,7 +214,7 @@ static void print_usage(void)
 	print_policies();
 }
 
-/* The value must stay. */
+/* The value must live as long as the setup. */
 static int set(struct svc_setup *setup, const struct setting *s, const char *value)
 {
 	char *field = (char *)&setup->options + s->at;
@@ -274,7 +274,7 @@ static int read_config(struct svc_setup *setup, const char *path)
 }
 
 enum {
-	OPT_SETTING = 1000, /* and the setting's index */
+	OPT_SETTING = 1000, /* plus the setting's index */
 	OPT_CONFIG = 2000,
 	OPT_HELP,
 	OPT_VERSION
@@ -359,7 +359,7 @@ static void set_defaults(struct svc_setup *setup)
 		o->cache_dir = setup->cache_dir;
 }
 
-/* What was not given, and what a value stands for. */
+/* Fill in the settings that were not given, and resolve values that stand for others. */
 static int complete(struct svc_setup *setup)
 {
 	struct svc_options *o = &setup->options;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options - what salusd is told: on its command line, in its configuration file, and by default.
+ * options - the settings of salusd: command line, configuration file, and defaults.
  *
- * The table in options.c has one row for each setting, with its help. A new setting is one more
- * row. Limits have a table of their own, in limits.c; each can be given by `--limit NAME=VALUE` or
- * as a line of the file.
+ * The table in options.c has one row for each setting, with its help. A new setting needs one more
+ * row. Limits have their own table, in limits.c. `--limit NAME=VALUE` or a line of the file sets a
+ * limit.
  *
- * Owns: the text behind the values. Threads: the main thread, before there are others.
+ * Owns: the text behind the values. Threads: the main thread, before other threads start.
  */
 #ifndef SAL_SERVICE_OPTIONS_H
 #define SAL_SERVICE_OPTIONS_H
@@ -28,7 +28,7 @@ enum svc_exit {
 	SVC_EXIT_CONFIG = 78
 };
 
-/* How often --tune may be given. */
+/* How many times --tune may be given. */
 #define SVC_TUNES_MAX 16
 
 struct svc_options {
@@ -38,10 +38,10 @@ struct svc_options {
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
 	uint64_t memory_bytes, cache_bytes, log_bytes, idle_exit_ns;
-	uint64_t compile_time_ns, compile_memory_bytes; /* of one program; of one helper */
-	uint64_t iteration_limit_ns; /* a session whose iteration takes longer is ended; 0: none */
+	uint64_t compile_time_ns, compile_memory_bytes; /* for one program; for one helper */
+	uint64_t iteration_limit_ns; /* a longer iteration ends its session; 0: no limit */
 	uint32_t lanes, trace_records;
-	bool no_profiles; /* jobs are not remembered */
+	bool no_profiles; /* salusd does not remember jobs */
 	struct svc_limits limits;
 	const struct sal_policy *policy;
 	const char *tunes[SVC_TUNES_MAX]; /* `name=value` each, known to the policy */
@@ -51,7 +51,7 @@ struct svc_options {
 #define SVC_SETTINGS_MAX 32
 #define SVC_TUNE_BYTES 64
 
-/* What was asked for, and room for the text behind it. */
+/* The settings, and room for the text behind them. */
 struct svc_setup {
 	struct svc_options options;
 	char socket_path[SAL_PATH_BYTES], helper_path[SAL_PATH_BYTES], cache_dir[SAL_PATH_BYTES];
@@ -61,8 +61,8 @@ struct svc_setup {
 };
 
 /*
- * Read the command line and fill in the defaults. Returns -1 to go on, or an exit code once
- * everything there is to say is said on stdout or stderr.
+ * Read the command line and the configuration file, and fill in the defaults. Returns -1 to
+ * continue, or an exit code. With an exit code, all messages are already printed.
  */
 int svc_setup_read(struct svc_setup *setup, int argc, char **argv);
 void svc_setup_fini(struct svc_setup *setup);

@@ -35,8 +35,8 @@
 /* Lanes for a policy that wants as many as fit, unless the operator names a number. */
 #define LANES_UNASKED 8
 /*
- * Memory is asked for in grains. The device has so many of them, but none is larger than
- * GRAIN_BYTES_MAX.
+ * Sessions ask for memory in grains. The device's memory has GRAINS of them, or more, because no
+ * grain is larger than GRAIN_BYTES_MAX.
  */
 #define GRAINS 16384
 #define GRAIN_BYTES_MAX (UINT64_C(1) << 20)
@@ -71,7 +71,7 @@ static void on_second(uv_timer_t *timer)
 	}
 }
 
-/* Knobs of --tune are part of the first tuning; parameters are the policy's, once there is one. */
+/* Values of --tune are knobs of the first tuning, or parameters of the policy. */
 static int tune(struct svc_server *server, struct sal_tuning *tuning, struct sal_err *err)
 {
 	const struct svc_options *o = &server->options;
@@ -119,7 +119,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	return rc < 0 ? rc : tune(server, NULL, err);
 }
 
-/* `fake`, or `fake:` and the faults of the fake device. */
+/* True for `fake`, and for `fake:` followed by the faults of the fake device. */
 static bool is_fake(const struct svc_options *options)
 {
 	return strncmp(options->plugin_path, "fake", 4) == 0 &&
@@ -254,7 +254,7 @@ static void close_handle(uv_handle_t *handle, void *server)
 		uv_close(handle, NULL);
 }
 
-/* Iterations cannot be interrupted. Running ones have a moment to end. */
+/* Iterations cannot be interrupted. Running iterations get a moment to end. */
 static bool wait_for_sessions(struct svc_server *server)
 {
 	uint64_t until_ns = svc_now_ns() + LAST_WAIT_NS;
@@ -303,18 +303,18 @@ void svc_server_close(struct svc_server *server)
 	struct sigaction last = { .sa_handler = on_alarm };
 
 	server->closing = true;
-	/* Whatever blocks, salusd ends in time. */
+	/* The alarm ends salusd even if something blocks. */
 	(void)sigaction(SIGALRM, &last, NULL);
 	(void)alarm(server->is_started ? LAST_ALARM_S : 0);
 	svc_connections_close(server);
 	svc_recall_save(server);
 	svc_on_tasks(&server->task_bell); /* their sessions are gone: the tasks are dropped */
-	while (server->preparing > 0) /* these read the pool's seal */
+	while (server->preparing > 0) /* these tasks use the pool */
 		(void)uv_run(&server->loop, UV_RUN_ONCE);
 	if (server->pool)
 		sal_compile_pool_close(server->pool);
 	if (!stop_threads(server)) {
-		/* The vendor may use what would be freed: leave it to the kernel. */
+		/* The vendor may still use the memory: leave freeing to the kernel. */
 		sal_log_warn("server", "the device does not come to rest, leaving it as it is");
 		svc_listen_close(&server->listen);
 		(void)sal_log_flush(LAST_LINES_MS);

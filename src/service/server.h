@@ -3,15 +3,15 @@
  * server - the root of salusd: it owns everything else.
  *
  *     this folder  server, options, the lock, limits and accounts, maps of ids, the trace
- *     client/      who talks to salusd: the socket, sessions, their records, completions
- *     admin/       answers to `salus ps` and its kind
- *     run/         what runs: the worker, errands, dispatching, compile tasks
- *     memory/      what a session has on the device: buffers, programs; lanes, paging
- *     profile/     what jobs needed last time
+ *     client/      clients: the socket, sessions, their records, completions
+ *     admin/       answers to `salus ps` and similar commands
+ *     run/         execution: the worker, errands, dispatching, compile tasks
+ *     memory/      device memory of sessions: buffers, programs, lanes, paging
+ *     profile/     needs of earlier jobs
  *
- * Ownership is a tree: server, sessions, their buffers, programs and executions. One lock,
- * server->lock, guards sessions and the engine (lock.h). Vendor calls are errands of a session
- * (run/carrier.h). docs/ARCHITECTURE.md lists the threads.
+ * Ownership is a tree: the server owns sessions; a session owns its buffers, programs and
+ * executions. One lock, server->lock, guards sessions and the engine (lock.h). Vendor calls are
+ * errands of a session (run/carrier.h). docs/ARCHITECTURE.md lists the threads.
  */
 #ifndef SAL_SERVICE_SERVER_H
 #define SAL_SERVICE_SERVER_H
@@ -50,7 +50,7 @@ struct svc_server {
 	struct svc_options options;
 	const struct sal_device_ops *ops; /* call them through svc_vendor */
 	struct sal_device *device; /* owned */
-	bool carries_in_done; /* the driver allows its calls from within a report */
+	bool carries_in_done; /* the driver allows calls from within a report */
 	struct svc_lane lanes[SAL_LANES_MAX];
 	struct svc_ledger ledger; /* has its own lock */
 	void *facts; /* owned; about the device, packed for clients */
@@ -60,19 +60,19 @@ struct svc_server {
 	/* under the lock */
 	struct sal_engine *engine; /* owned */
 	struct svc_trace trace;
-	struct svc_session_list sessions; /* owned; also those that are closing */
-	struct svc_idmap by_id; /* of the same */
-	struct svc_session_list posted; /* with errands that nobody carries */
+	struct svc_session_list sessions; /* owned; closing sessions, too */
+	struct svc_idmap by_id; /* the same sessions, by id */
+	struct svc_session_list posted; /* sessions with errands that nobody carries */
 	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
 	struct svc_task_list tasks; /* for the main thread */
-	struct svc_waiter_list ready; /* waiters that may go on; see buffer.c */
+	struct svc_waiter_list ready; /* waiters that may continue; see buffer.c */
 	bool releasing;
-	/* Ended, not yet accounted for; pushed by any thread. */
+	/* Executions that ended and are not yet accounted for. Any thread adds to this list. */
 	_Atomic(struct svc_execution *) done;
 	TAILQ_HEAD(,
 		   svc_execution) untold; /* accounted for, but the client cannot see the end yet */
 	struct svc_decision_list decisions;
-	uint64_t grain_bytes; /* memory is asked for in multiples of this */
+	uint64_t grain_bytes; /* sessions ask for memory in multiples of this */
 	struct svc_recall recall;
 	struct svc_news news;
 	struct svc_worker worker;
@@ -88,7 +88,7 @@ struct svc_server {
 	uv_loop_t loop;
 	uv_poll_t listener;
 	uv_async_t task_bell;
-	uint32_t preparing; /* tasks that a thread of libuv's has */
+	uint32_t preparing; /* tasks that threads of libuv prepare */
 	uv_signal_t on_term, on_int;
 	uv_timer_t idle_timer, hello_timer;
 	struct svc_listen listen;
@@ -100,7 +100,7 @@ struct svc_server {
 	bool closing;
 };
 
-/* The vendor, for a thread that does not hold the lock. */
+/* The vendor's functions, for a thread that does not hold the lock. */
 static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server) SVC_UNLOCKED;
 static inline const struct sal_device_ops *svc_vendor(const struct svc_server *server)
 {
@@ -111,7 +111,7 @@ static inline const struct sal_device_ops *svc_vendor(const struct svc_server *s
 /* Start everything. After a failure, call close. */
 int svc_server_open(struct svc_server *server, const struct svc_options *options,
 		    struct sal_err *err);
-/* Serve until a signal comes, or until salusd has been idle for long. */
+/* Serve until a signal comes, or until salusd has been idle for too long. */
 void svc_server_run(struct svc_server *server);
 void svc_server_close(struct svc_server *server);
 uint64_t svc_now_ns(void);

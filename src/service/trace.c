@@ -12,7 +12,7 @@
 #include "base/sys/clock.h"
 #include "core/engine.h"
 
-/* A snapshot lives so long after somebody got it: enough time to copy it. */
+/* A snapshot lives this long after a client got it: enough time to copy the snapshot. */
 #define SNAPSHOT_NS UINT64_C(10000000000)
 
 static int64_t realtime_ns(void)
@@ -51,7 +51,7 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 	return SAL_OK;
 }
 
-/* A reader whose copy has the magic has a whole copy. */
+/* The magic goes first: a client whose copy has the magic has a whole copy. */
 static void drop_oldest(struct svc_trace *t)
 {
 	struct svc_snapshot *s = &t->snapshots[0];
@@ -106,8 +106,8 @@ static void fill_head(const struct svc_trace *t, const struct sal_engine *engine
 }
 
 /*
- * Copy the entries from first to end-1 that have not been overwritten; returns the first of them.
- * One round.
+ * One round: copy the entries from first to end-1 that are not overwritten. Returns the first of
+ * these entries.
  */
 static uint64_t copy_round(const struct svc_trace *t, uint64_t first, uint64_t end,
 			   struct sal_trace_entry *to)
@@ -132,7 +132,7 @@ struct sal_trace_name *svc_trace_copy(const struct svc_trace *t, const struct sa
 	end = next = t->put;
 	first = end - (svc_trace_count(t) < most ? svc_trace_count(t) : most);
 	svc_lock_leave(lock);
-	while (next > first) { /* newest first: the oldest are overwritten first */
+	while (next > first) { /* newest first, because the oldest entries are overwritten first */
 		uint64_t from = next - first > SVC_TRACE_ROUND ? next - SVC_TRACE_ROUND : first;
 		uint64_t got;
 

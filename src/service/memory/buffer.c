@@ -82,8 +82,8 @@ void svc_buffer_unref(struct svc_buffer *b)
 }
 
 /*
- * Everyone who waited may go on; each holds a reference of its own. Going on may settle further
- * buffers, and those more: they queue up here instead of calling each other.
+ * All waiters continue. Each holds its own reference. A waiter that continues may settle another
+ * buffer, whose waiters then continue, too. They join the queue, so that the calls do not nest.
  */
 static void release_waiters(struct svc_buffer *b)
 {

@@ -6,11 +6,11 @@
  *        |             |
  *        +-------------+------> failed
  *
- *     pending   an iteration will compute it, and has not been started
- *     coming    the errand that fills it is posted: errands posted from now on find it filled
- *     resident  it has device memory with its contents
- *     saved     its contents are in host memory
- *     failed    it has a code and a text, and no memory
+ *     pending   an iteration that has not started will compute the buffer
+ *     coming    the errand that fills the buffer is posted; later errands find the buffer filled
+ *     resident  the contents are in device memory
+ *     saved     the contents are in host memory
+ *     failed    the buffer has a code and a text, and no memory
  *
  * Owns: device memory, saved contents. Threads: under server->lock. `device`, `lane` and `saved`
  * are changed only by the thread that carries the session.
@@ -29,36 +29,36 @@ struct sal_saved;
 struct svc_execution;
 struct svc_session;
 
-/* Waits for a buffer's iteration to be started, or to end. */
+/* Waits until a buffer is not pending any more, or until an iteration ends. */
 struct svc_waiter {
 	STAILQ_ENTRY(svc_waiter) link; /* in buffer->waiters, server->ready or execution->waiters */
-	void (*go)(struct svc_waiter *w); /* the buffer has device memory, or failed; frees w */
+	void (*go)(struct svc_waiter *w); /* called when the wait is over; frees w */
 };
 
 STAILQ_HEAD(svc_waiter_list, svc_waiter);
 
 struct svc_buffer {
-	/* In session->all, then in session->trash or freeing->batch. */
+	/* In session->all, then in session->trash, then in freeing->batch. */
 	TAILQ_ENTRY(svc_buffer) link;
-	uint32_t refs; /* the session's map; executions, errands and waiters that use it */
+	uint32_t refs; /* of the session's map, executions, errands and waiters */
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t lane; /* where `device` is */
-	struct svc_execution *producer; /* borrowed; while it computes the buffer */
-	/* Owned; paged-out contents. If `device` is set, too, it is empty. */
+	struct svc_execution *producer; /* borrowed; while this execution computes the buffer */
+	/* Owned; paged-out contents. If `device` is also set, the device buffer is empty. */
 	struct sal_saved *saved;
-	int code; /* not 0: it failed */
-	char *text; /* owned; why */
+	int code; /* not 0: the buffer failed */
+	char *text; /* owned; why it failed */
 	uint64_t bytes;
 	bool counted; /* in session->live_bytes and charged_bytes */
-	bool is_beyond; /* it failed because the session has too many buffers */
+	bool is_beyond; /* the buffer failed because of the limit of buffers */
 	bool is_coming;
 	struct svc_waiter_list waiters;
 };
 
 TAILQ_HEAD(svc_buffer_list, svc_buffer);
 
-/* The least that a buffer counts: its handles take memory, too. */
+/* Each buffer is charged at least this, because its handles take memory, too. */
 #define SVC_BUFFER_BYTES_MIN 2048u
 
 static inline uint64_t svc_bytes_charge(uint64_t bytes)
@@ -78,21 +78,21 @@ static inline bool svc_buffer_is_pending(const struct svc_buffer *b)
 	return !b->device && !b->saved && b->code == 0 && !b->is_coming;
 }
 
-/* Over the limit of buffers it is made, and has failed. NULL for lack of memory. */
+/* Beyond the limit of buffers, the new buffer has already failed. NULL for lack of memory. */
 struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes) SVC_LOCKED;
 struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
 /* The last reference posts an errand that frees the device memory. Accepts NULL. */
 void svc_buffer_unref(struct svc_buffer *b) SVC_LOCKED;
 /* Free a buffer without device memory. */
 void svc_buffer_destroy(struct svc_buffer *b) SVC_LOCKED;
-/* It has device memory in that lane, or it failed: its waiters go on. */
+/* The buffer gets device memory in this lane, or fails. Its waiters continue. */
 void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane) SVC_LOCKED;
 void svc_buffer_fail(struct svc_buffer *b, int code, const char *text) SVC_LOCKED;
-/* The errand that fills it is posted: its waiters go on and post theirs behind. */
+/* The errand that fills the buffer is posted. Its waiters continue and post later errands. */
 void svc_buffer_come(struct svc_buffer *b) SVC_LOCKED;
-/* The waiter goes on when the buffer is not pending any more, which may be now. */
+/* The waiter continues when the buffer is not pending any more, which may be now. */
 void svc_buffer_wait(struct svc_buffer *b, struct svc_waiter *w) SVC_LOCKED;
-/* An iteration takes its memory over: the session has it no longer. */
+/* The outputs of an iteration take over the buffer's memory: the buffer counts no more. */
 void svc_buffer_donate(struct svc_buffer *b) SVC_LOCKED;
 
 #endif

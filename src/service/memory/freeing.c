@@ -11,9 +11,9 @@
 #include "service/run/closing.h"
 #include "service/server.h"
 
-/* Freeing up to this takes little time. */
+/* Freeing this many bytes takes little time. */
 #define BRIEF_BYTES (UINT64_C(8) << 20)
-/* In one errand. */
+/* Buffers that one errand frees. */
 #define BATCH_MAX 1024
 
 static struct svc_session *session_of(struct svc_errand *errand)
@@ -21,7 +21,7 @@ static struct svc_session *session_of(struct svc_errand *errand)
 	return SAL_CONTAINER_OF(errand, struct svc_session, freeing.errand);
 }
 
-/* A closing session gives up everything it has, some at a time. */
+/* Drop the references in the maps of a closing session, some at a time. */
 static void empty_maps(struct svc_session *s) SVC_LOCKED
 {
 	uint32_t n;
@@ -110,7 +110,7 @@ void svc_freeing_init(struct svc_session *s)
 
 void svc_freeing_post(struct svc_session *s)
 {
-	/* Also if it is among the errands already: the trash may have grown. */
+	/* Set this also if the errand is already posted: the trash may have grown. */
 	s->freeing.errand.is_brief = s->state == SVC_OPEN && s->freeing_bytes <= BRIEF_BYTES;
 	if (s->freeing.is_posted)
 		return;

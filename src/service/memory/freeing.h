@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * freeing - the errand that frees buffers and unloads programs that nobody refers to.
+ * freeing - the errand that frees buffers and unloads programs without references.
  *
- * Each session has one. It is posted while the session's trash holds something. In a closing
- * session it also empties the session's maps, some entries at a time.
+ * Each session has one such errand. It is posted while there is something in the session's trash.
+ * In a closing session the errand also empties the session's maps, some entries at a time.
  *
- * Threads: under server->lock; the vendor's calls are made by the thread that carries the session.
+ * Threads: under server->lock. The thread that carries the session makes the vendor calls.
  */
 #ifndef SAL_SERVICE_FREEING_H
 #define SAL_SERVICE_FREEING_H
@@ -20,13 +20,13 @@
 struct svc_freeing {
 	struct svc_errand errand;
 	bool is_posted;
-	bool has_queued; /* closing: queued iterations have references left */
-	struct svc_buffer_list batch; /* being freed */
-	struct svc_program_list programs; /* being unloaded */
+	bool has_queued; /* the session is closing, and queued iterations hold references */
+	struct svc_buffer_list batch; /* buffers that the errand frees */
+	struct svc_program_list programs; /* programs that the errand unloads */
 };
 
 void svc_freeing_init(struct svc_session *s);
-/* There is something to free, or the session is closing. */
+/* Post the errand: there is something to free, or the session is closing. */
 void svc_freeing_post(struct svc_session *s) SVC_LOCKED;
 
 #endif

@@ -12,7 +12,7 @@ int svc_lane_open(struct svc_server *server, uint32_t lane, struct sal_stream **
 	int rc = SAL_OK;
 
 	if (!stream) {
-		/* Only those who need this lane wait here. */
+		/* Only threads that need this lane wait here. */
 		(void)pthread_mutex_lock(&l->opening);
 		stream = atomic_load(&l->stream);
 		if (!stream) {

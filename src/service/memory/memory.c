@@ -54,7 +54,7 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 	if (s->freeing_bytes > 0)
 		return SVC_LATER;
 	s->need_refused = false;
-	/* One that was paged out comes back only for something it has not got. */
+	/* The engine brings a paged-out session back only if the session needs more than before. */
 	tell(s, memory.place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
 	if (s->need_refused)
 		return SVC_NO;
@@ -68,7 +68,7 @@ void svc_memory_settle(struct svc_session *s)
 	svc_assert_locked(s->server);
 	if (s->state == SVC_CLOSED)
 		return;
-	if (s->parked) { /* it asks for more, but maybe no longer for as much */
+	if (s->parked) { /* the parked record needs memory, maybe less than before */
 		svc_unpark(s);
 		return;
 	}
@@ -97,11 +97,11 @@ void svc_memory_publish(struct svc_session *s)
 		return;
 	atomic_store_explicit(&holding->limit_bytes, limit_of(s), memory_order_relaxed);
 	atomic_store_explicit(&holding->peak_bytes, s->peak_bytes, memory_order_relaxed);
-	/* release: who sees it sees the peak that goes with it */
+	/* release: a client that reads persist_bytes also reads the peak that belongs to it */
 	atomic_store_explicit(&holding->persist_bytes, s->live_bytes, memory_order_release);
 }
 
-/* The largest holders, as far as the text reaches. */
+/* List the sessions that hold memory, as far as the text has room. */
 static int list_holders(const struct svc_server *server, char *text, size_t size)
 {
 	const struct svc_session *s;

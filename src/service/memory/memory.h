@@ -2,18 +2,19 @@
 /*
  * memory - how much a session holds on the device, and asking the engine for more.
  *
- * A session holds the bytes of its buffers, on the device or paged out, and the bytes promised to
- * it: outputs of an iteration that was granted and has not started, uploads and copies that are
- * under way. The engine is told in whole grains. It is told of less only when the difference is
- * more than a grain, so that a small result that comes and goes costs nothing. At any time:
+ * A session holds the bytes of its buffers, on the device or paged out, and the promised bytes.
+ * Bytes are promised to the outputs of a granted iteration that has not started, and to uploads and
+ * copies that are under way. The engine counts in whole grains. The session tells the engine about
+ * a decrease only if it is more than a grain, so a small result that comes and goes costs nothing.
+ * At any time:
  *
  *     charged + promised  <=  what the engine has tracked  <=  what the session may hold
  *
- * Each live buffer is charged at least SVC_BUFFER_BYTES_MIN. Buffers that are being freed count: a
- * request that would fit without them waits until they are gone.
+ * Each live buffer is charged at least SVC_BUFFER_BYTES_MIN. Buffers that are being freed still
+ * count. A request that does not fit because of them waits until they are freed.
  *
- * The client reads its own numbers in shared memory. It could write there, so salusd reads nothing
- * back.
+ * The client reads its own numbers in shared memory. The client could also write there, so salusd
+ * never reads them.
  *
  * Threads: under server->lock.
  */
@@ -32,21 +33,21 @@ struct svc_session;
 
 enum svc_answer {
 	SVC_YES,
-	SVC_LATER, /* session->retry is set when the engine admits it, or own buffers are freed */
-	SVC_NO /* never: session->refusal says why */
+	SVC_LATER, /* svc_unpark follows: the engine has decided, or own buffers are freed */
+	SVC_NO /* there is never room: session->refusal says why */
 };
 
-/* May the session hold so many bytes more? */
+/* May the session hold more_bytes more? */
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes) SVC_LOCKED;
-/* There is no room for more now, and buffers of the session are being freed: wait for them. */
+/* There is no room for more_bytes now, but buffers of the session are being freed. */
 bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes);
-/* What the session holds has changed: tell the engine. */
+/* Tell the engine that the session holds more or less now. */
 void svc_memory_settle(struct svc_session *s) SVC_LOCKED;
-/* What the session holds or may hold has changed: show it to the client. Never waits. */
+/* Show the client how much it holds and may hold. Never waits. */
 void svc_memory_publish(struct svc_session *s) SVC_LOCKED;
 /* Round up to whole grains, as the engine counts. */
 uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes);
-/* Say for people why that was refused. */
+/* Write a text for people: why the engine refused the memory. */
 void svc_memory_explain(struct svc_session *s, const struct sal_record *refusal, char *text,
 			size_t size);
 

@@ -30,7 +30,7 @@ static struct svc_session *session_of(struct svc_transit *t)
 	return SAL_CONTAINER_OF(t, struct svc_session, transit);
 }
 
-/* References to all buffers of the session that have memory. */
+/* List all buffers of the session that have memory, with a reference to each. */
 static void list_buffers(struct svc_transit *t) SVC_LOCKED
 {
 	struct svc_session *s = session_of(t);
@@ -62,9 +62,9 @@ static void drop_list(struct svc_transit *t) SVC_LOCKED
 }
 
 /*
- * From the device to the host. One that cannot be saved stays where it is. Where the device allows,
- * the buffer stays in its place and loses only its pages, so that it comes back to the same
- * address; nobody may read it then.
+ * Save the buffer's contents from the device to the host. If saving fails, the buffer stays on the
+ * device. With stays_in_place, if the device allows, the buffer keeps its address and loses only
+ * its pages. Then nobody may read the buffer until it is restored.
  */
 static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 {
@@ -88,7 +88,7 @@ static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 	return SAL_OK;
 }
 
-/* And back, into a lane. */
+/* Restore saved contents into a lane. */
 static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
 {
 	struct svc_server *server = b->session->server;
@@ -143,7 +143,7 @@ static bool out_begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* Restore the saved buffers, where possible: the session stays. */
+/* The page-out failed: restore the saved buffers where possible. */
 static void take_back(struct svc_transit *t)
 {
 	size_t i;
@@ -158,7 +158,7 @@ static void out_call(struct svc_errand *errand)
 	struct svc_transit *t = transit_of(errand);
 	size_t i;
 
-	/* What the vendor still reads must not lose its pages. Only this session waits. */
+	/* A buffer that the vendor still reads must keep its pages. Only this session waits. */
 	while (atomic_load(&session_of(t)->reads) > 0)
 		(void)usleep(READ_NAP_US);
 	for (i = 0; i < t->count && t->code == 0; i++)
@@ -195,7 +195,7 @@ static bool in_begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* Save the restored buffers again, where possible. */
+/* The page-in failed: save the restored buffers again where possible. */
 static void give_back(struct svc_transit *t)
 {
 	size_t i;

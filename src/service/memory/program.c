@@ -38,11 +38,11 @@ struct svc_shared_program *svc_program_describe(struct sal_image *take_image)
 	p->refs = 1;
 	p->image = take_image;
 	memcpy(&p->id, take_image->key,
-	       sizeof(p->id)); /* a hash: any part of it is as good as another */
+	       sizeof(p->id)); /* the key is a hash: any part is as good as another */
 	return p;
 }
 
-/* The one that others have already, or this one. */
+/* Return the description that other sessions share already, or else this one. */
 static struct svc_shared_program *share(struct svc_server *server, struct svc_shared_program *take)
 {
 	struct svc_shared_program *p = svc_idmap_find(&server->programs, take->id);
@@ -53,7 +53,7 @@ static struct svc_shared_program *share(struct svc_server *server, struct svc_sh
 		return p;
 	}
 	if (p || !svc_idmap_add(&server->programs, take->id, take))
-		take->id = 0; /* it stays a program of this session alone */
+		take->id = 0; /* the session does not share this description */
 	return take;
 }
 
@@ -134,9 +134,9 @@ static struct svc_program *program_of(struct svc_errand *errand)
 }
 
 /*
- * Not if the client has unloaded the program already: then the errand has the only reference. A
- * lane where nothing has run yet is left to the first iteration: a session that runs nothing opens
- * no lane.
+ * Do not load a program that the client has unloaded: then the errand has the only reference. Do
+ * not load into a lane without a stream: only an iteration opens a lane, so a session that runs
+ * nothing opens none.
  */
 static bool is_worth_loading(const struct svc_program *p)
 {
@@ -162,7 +162,7 @@ static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
-/* A failure stays without consequence: the first run loads the program again, and reports. */
+/* Ignore a failure: the first run loads the program again, and reports. */
 static void ahead_call(struct svc_errand *errand)
 {
 	struct svc_program *p = program_of(errand);

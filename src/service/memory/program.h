@@ -2,11 +2,11 @@
 /*
  * program - the compiled programs of a session.
  *
- * Sessions that compiled the same text share what is known about it: svc_shared_program. Each
- * session has a copy of its own on the device: svc_program. The copy is loaded in the lane where it
- * runs. There is one copy at a time: a vendor's library may keep state between runs (XLA:CPU keeps
- * packed weights, by their address). That state belongs to one session, and is stale when the
- * session has run in another lane meanwhile.
+ * Sessions that compiled the same text share one description: svc_shared_program. Each session has
+ * its own copy of the program on the device: svc_program. The copy is loaded in the lane where the
+ * session runs. A session has one copy at a time, because a vendor's library may keep state between
+ * runs (XLA:CPU keeps packed weights, by their address). This state belongs to one session. The
+ * state becomes stale when the session runs in another lane.
  *
  * Owns: images, facts, loaded programs. Threads: under server->lock. The thread that carries the
  * session loads and unloads, without the lock.
@@ -27,57 +27,57 @@ struct sal_loaded;
 struct sal_program_facts;
 struct svc_session;
 
-/* What is known about a program, shared by all sessions that compiled the same text. */
+/* The description of a program, shared by all sessions that compiled the same text. */
 struct svc_shared_program {
-	uint64_t id; /* in server->programs */
+	uint64_t id; /* in server->programs; 0: not there */
 	uint32_t refs;
 	struct sal_image *image; /* owned reference */
 	struct sal_program_facts *facts; /* owned */
-	uint64_t mean_ns; /* over the runs of all sessions; 0: none yet */
+	uint64_t mean_ns; /* mean time of a run, over all sessions; 0: no run yet */
 	bool is_asynchronous; /* the vendor's call returns long before the iteration ends */
-	/* Grows when the call that starts it takes long: the vendor computes inside. */
+	/* Grows when the call that starts the program takes long: the vendor computes inside. */
 	uint32_t slowness;
 };
 
-/* The copy of one session. */
+/* One session's copy of a program. */
 struct svc_program {
 	STAILQ_ENTRY(svc_program) trash_link; /* in session->trash_programs or freeing->programs */
-	uint32_t refs; /* the session's map, executions, the errand that loads it */
+	uint32_t refs; /* of the session's map, executions, the errand that loads it */
 	struct svc_session *session; /* borrowed */
 	struct svc_shared_program *shared; /* owned reference */
 	/* owned; NULL: not loaded. Changed only by the thread that carries the session. */
 	struct sal_loaded *loaded;
-	uint32_t lane; /* where it is loaded, or will be */
-	struct svc_errand ahead; /* loads it before its first run */
-	uint64_t mean_ns; /* learned; before its first run: of all sessions; 0: unknown */
+	uint32_t lane; /* where the program is loaded, or will be */
+	struct svc_errand ahead; /* loads the program before its first run */
+	uint64_t mean_ns; /* mean time of a run; at first that of all sessions; 0: unknown */
 };
 
 STAILQ_HEAD(svc_program_list, svc_program);
 
 /*
- * Read the facts of an image. That takes time: call it before the lock is taken. NULL for lack of
- * memory.
+ * Describe a program: read the facts of its image. Reading takes time, so the caller does not hold
+ * the lock. NULL for lack of memory, or if the facts are invalid.
  */
 struct svc_shared_program *svc_program_describe(struct sal_image *take_image) SVC_UNLOCKED;
 /* Free a description. Accepts NULL. */
 void svc_program_forget(struct svc_shared_program *take_described);
 /*
- * A program of the session, from a description. Shares what another session has. NULL for lack of
- * memory.
+ * Create the session's program from a description. If another session has the same description,
+ * the new program shares that one. NULL for lack of memory.
  */
 struct svc_program *svc_program_create(struct svc_session *s,
 				       struct svc_shared_program *take_described) SVC_LOCKED;
 struct svc_program *svc_program_ref(struct svc_program *p);
 /* The last reference posts an errand that unloads the program. Accepts NULL. */
 void svc_program_unref(struct svc_program *p) SVC_LOCKED;
-/* Load the program into that lane, unless it is there. By the thread that carries the session. */
+/* Load the program into this lane if necessary. For the thread that carries the session. */
 int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err) SVC_UNLOCKED;
 /*
- * Post an errand that loads a new program into the session's lane, while the client prepares its
- * first call.
+ * Post an errand that loads a new program into the session's lane, while the client prepares the
+ * first run.
  */
 void svc_program_load_ahead(struct svc_program *p) SVC_LOCKED;
-/* Free the rest of a program that is unloaded. */
+/* Free a program that is not loaded. */
 void svc_program_destroy(struct svc_program *p) SVC_LOCKED;
 
 #endif

@@ -34,7 +34,7 @@ struct svc_session;
 
 struct svc_errand {
 	STAILQ_ENTRY(svc_errand) link; /* in session->errands */
-	/* Optional, under the lock. False: skip call and settle; the errand may be freed or queued. */
+	/* Optional, under the lock. False: skip call and settle; do not use the errand. */
 	bool (*begin)(struct svc_errand *errand);
 	/* Without the lock: vendor calls. */
 	void (*call)(struct svc_errand *errand);

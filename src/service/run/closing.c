@@ -96,8 +96,7 @@ void svc_session_try_end(struct svc_session *s)
 
 const struct svc_execution *svc_session_running(const struct svc_session *s)
 {
-	const struct svc_execution *x =
-		TAILQ_FIRST(&s->executions); /* executions start in this order */
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions); /* they start in order */
 
 	return x && svc_execution_has_started(x) ? x : NULL;
 }
