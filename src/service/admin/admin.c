@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * admin - answers to questions of people: one line of JSON for one line of JSON.
+ * admin - answers questions: one line of JSON in, one line of JSON out.
  */
 #include "service/admin/admin.h"
 
@@ -49,7 +49,7 @@ static bool matches(const struct svc_session *s, const char *job, enum match how
 	return strcmp(id, job) == 0;
 }
 
-/* How many sessions match; the last of them in *out, and all in words. */
+/* Returns how many sessions match. *out is the last of them; words lists all. */
 static uint32_t match_jobs(struct svc_server *server, const char *job, enum match how, bool is_open,
 			   struct svc_session **out, struct sal_words *words)
 {
@@ -90,7 +90,7 @@ struct svc_session *svc_find_job(struct svc_question *q)
 	}
 	for (how = BY_ID; how < MATCHES && count == 0; how++)
 		count = match_jobs(q->server, job, (enum match)how, true, &s, &words);
-	for (how = BY_ID; how < MATCHES && count == 0; how++) /* then those that are closing */
+	for (how = BY_ID; how < MATCHES && count == 0; how++) /* then try closing sessions */
 		count = match_jobs(q->server, job, (enum match)how, false, &s, &words);
 	if (count == 1)
 		return s;
@@ -132,7 +132,7 @@ static json_t *answer(struct svc_question *q)
 	return NULL;
 }
 
-/* The one question whose answer takes long and is the same for everybody. */
+/* Is this `ps`? Its answer takes long, and is the same for all askers. */
 static bool is_shared(const struct svc_question *q)
 {
 	const char *op = json_string_value(json_object_get(q->object, "op"));

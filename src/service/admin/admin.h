@@ -2,10 +2,10 @@
 /*
  * admin - the questions that salusd answers.
  *
- *     admin.c         the line, which question it is, which job it means
- *     view.c          ping, ps: everything there is to see
- *     why.c           why: what one job waits for (why.h)
- *     admin/limits.c  limits: each with its use
+ *     admin.c         reads the line; finds the question and the job
+ *     view.c          ping, ps: the state of device, lanes and sessions
+ *     why.c           why: the reason why one job waits (why.h)
+ *     admin/limits.c  limits: each limit with its use
  *     steer.c         policy, set, pause, resume, kill: changes while jobs run
  *     trace_answer.c  trace: the last events and decisions
  *
@@ -32,9 +32,9 @@ struct svc_session;
 struct svc_asker {
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
-	bool has_fd_room; /* the answer may have a descriptor */
+	bool has_fd_room; /* the answer may include a descriptor */
 	struct svc_answer_line *
-		/* The answer that others get who ask for `ps` in this round; may be NULL. */
+		/* The answer to all `ps` questions of this round; may be NULL. */
 		*shared;
 };
 
@@ -42,30 +42,30 @@ struct svc_asker {
 struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
 					 const char *line);
 
-/* One question: the object, and who asks. */
+/* One question: the JSON object, and who asks. */
 struct svc_question {
 	struct svc_server *server; /* borrowed */
 	json_t *object; /* borrowed */
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
 	bool has_fd_room;
-	int fd; /* owned: goes with the answer; -1: none */
+	int fd; /* owned: sent with the answer; -1: none */
 	struct sal_err err; /* why there is no answer */
 };
 
-/* A text that may contain what other people chose. JSON is UTF-8: any other byte becomes "?". */
+/* Make JSON from a text that users may have chosen. Bytes that are not UTF-8 become "?". */
 json_t *svc_json_text(const char *text);
 
 /*
- * The session that "job" in the question names: an id, a name, or the beginning of one. NULL and
- * q->err if there is not exactly one. Under server->lock.
+ * Find the session that "job" in the question names: by its id, its name, or the beginning of its
+ * name. NULL and q->err if there is not exactly one. Under server->lock.
  */
 struct svc_session *svc_find_job(struct svc_question *q);
 
-/* What a session does, in a word or two. */
+/* The state of a session, in a word or two. */
 const char *svc_state_name(const struct svc_session *s);
 
-/* What the user declared about a job: weight, priority, kind, total time. */
+/* The properties that the user declared: weight, priority, kind, total time. */
 json_t *svc_describe_job(const struct sal_job *job, uint32_t weight_milli);
 
 static inline double svc_seconds(uint64_t ns)
@@ -73,7 +73,7 @@ static inline double svc_seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* The answers; NULL: q->err says why not. */
+/* Make the answers. NULL: q->err says why there is none. */
 json_t *svc_answer_ping(struct svc_question *q);
 json_t *svc_answer_ps(struct svc_question *q);
 json_t *svc_answer_why(struct svc_question *q);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * answer_line - the answer to a question: a line, and perhaps a descriptor. Those who asked the
- * same share one.
+ * answer_line - the answer to a question: a line, and perhaps a descriptor. Askers of the same
+ * question may share one answer.
  *
  * Threads: the main thread.
  */
@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Answers with a descriptor that may lie unread: nobody can take back what is in a socket. */
+/* So many descriptors may be unread, because salusd cannot take them back from a socket. */
 #define SVC_ANSWER_FDS_MAX 4u
 
 struct svc_answer_line {
 	uint32_t refs;
-	int fd; /* owned: goes along; -1: none */
+	int fd; /* owned: sent with the line; -1: none */
 	size_t size;
-	char text[]; /* with the end of the line, and a NUL */
+	char text[]; /* ends with a newline and a NUL */
 };
 
-/* NULL: no memory; the descriptor is closed. */
+/* NULL for lack of memory; then the descriptor is closed. */
 struct svc_answer_line *svc_answer_line_create(const char *text, int take_fd);
 struct svc_answer_line *svc_answer_line_ref(struct svc_answer_line *a);
 /* Accepts NULL. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits - every limit there is, with its use now: those of the table in limits.c, and those that
- * are options of their own.
+ * limits - all limits with their present use: the limits of the table in service/limits.c, and the
+ * limits that are options.
  */
 #include "service/admin/admin.h"
 
@@ -15,7 +15,7 @@
 #include "service/ledger.h"
 #include "service/server.h"
 
-/* The job that has most of each resource. */
+/* The job that uses most of a resource. */
 struct most {
 	uint64_t used;
 	uint64_t id;
@@ -58,7 +58,7 @@ static json_t *number(enum svc_unit unit, uint64_t value)
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
 }
 
-/* Who has so much of it: the user, the job, or "" for all. */
+/* Name the owner of the use: the user, the job, or "" for all jobs. */
 static void name_owner(enum svc_scope scope, const struct svc_usage *usage, const struct most *most,
 		       char *out, size_t size)
 {
@@ -164,7 +164,7 @@ static json_t *limit_trace(const struct svc_server *server)
 	return json_integer((json_int_t)server->options.trace_records);
 }
 
-/* Another limit is one more row. `use` may be NULL: not known. json_null() as a limit: none. */
+/* One row for each limit. If `use` is NULL, the use is unknown. json_null() means: no limit. */
 static const struct {
 	const char *name, *unit, *help;
 	json_t *(*limit)(const struct svc_server *server);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steer - changes while jobs run. Each is an event for the engine, so it takes effect at the next
- * boundary, and each leaves a line in the log that says who wanted it.
+ * steer - changes while jobs run. Each change is an event for the engine, so it takes effect
+ * between two iterations. Each change writes a line to the log that says who asked for it.
  */
 #include "service/admin/admin.h"
 
@@ -67,7 +67,7 @@ static void add_param(json_t *list, const char *policy, const struct sal_param *
 			  sal_param_format(param, param->max, max, sizeof(max)), "policy", policy));
 }
 
-/* What can be tuned now: parameters of the policy, then knobs. Under server->lock. */
+/* List what can be tuned now: parameters of the policy, then knobs. Under server->lock. */
 static json_t *list_params(const struct sal_engine *engine)
 {
 	const struct sal_policy *policy = sal_engine_policy(engine);
@@ -82,7 +82,7 @@ static json_t *list_params(const struct sal_engine *engine)
 	return list;
 }
 
-/* What a question wants to change; NULL and 0: nothing. */
+/* The changes that a question asks for; NULL and 0: no change. */
 struct wish {
 	const struct sal_policy *policy;
 	const json_t *lanes;
@@ -90,7 +90,7 @@ struct wish {
 	size_t change_count;
 };
 
-/* "tune" is an array of `name=value`, for the policy that will be in force. */
+/* "tune" is an array of `name=value`, for the policy after the change. */
 static int read_tune(struct svc_question *q, const struct sal_policy *policy, struct wish *wish)
 {
 	const json_t *tune = json_object_get(q->object, "tune");
@@ -111,7 +111,7 @@ static int read_tune(struct svc_question *q, const struct sal_policy *policy, st
 	return SAL_OK;
 }
 
-/* Under server->lock. All of it, or nothing if something of it cannot be. */
+/* Make all changes, or none if one of them is impossible. Under server->lock. */
 static int grant_wish(struct svc_question *q, struct wish *wish)
 {
 	struct sal_engine *engine = q->server->engine;
@@ -157,7 +157,7 @@ static void note_policy(struct svc_question *q)
 		     (unsigned)q->uid);
 }
 
-/* Answers under the lock; *out_changed tells whether there is something to decide. */
+/* Takes the lock. *out_changed says whether anything changed. */
 static json_t *change_policy(struct svc_question *q, struct wish *wish, bool *out_changed)
 {
 	json_t *reply = NULL;
@@ -288,7 +288,7 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 	return SAL_OK;
 }
 
-/* The job after the change. Under server->lock. */
+/* Describe the job after the change. Under server->lock. */
 static json_t *acknowledge(const struct svc_session *s)
 {
 	struct sal_session_view view;
@@ -340,8 +340,8 @@ static json_t *do_kill(struct svc_question *q, struct svc_session *s) SVC_LOCKED
 	if (s->state == SVC_OPEN)
 		note(q, "killed", s);
 	/*
-	 * Its connection has a reference until the client hangs up: the session is not freed
-	 * before.
+	 * The connection holds a reference to the session until the client hangs up, so the session
+	 * is not freed before.
 	 */
 	svc_session_kill(s, "salus: the job was ended by `salus kill`");
 	reply = acknowledge(s);

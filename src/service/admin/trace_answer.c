@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_answer - the answer to `salus trace`: a copy of the ring in shared memory of its own.
+ * trace_answer - the answer to `salus trace`: a copy of the ring, in its own shared memory.
  *
- * Who asks within a second of another gets the same copy.
+ * Askers within one second get the same copy.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static int fill(struct svc_server *server, const struct names *names, uint64_t e
 
 	if (!head)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "cannot map the trace's copy");
-	memset(head, 0, out->bytes); /* fault the pages in before the lock is taken */
+	memset(head, 0, out->bytes); /* get the pages from the kernel before taking the lock */
 	to = svc_trace_copy(&server->trace, server->engine, &server->lock, head, entries);
 	if (names->count > 0)
 		memcpy(to, names->at, names->count * sizeof(*to));
@@ -82,7 +82,7 @@ static int take_snapshot(struct svc_server *server, struct svc_snapshot *out, st
 
 	*out = (struct svc_snapshot){ .fd = -1, .made_ns = svc_now_ns() };
 	svc_lock(server);
-	/* More entries come meanwhile. */
+	/* Leave room for entries that come meanwhile. */
 	entries = svc_trace_count(&server->trace) + SVC_TRACE_ROUND;
 	svc_unlock(server);
 	out->bytes = svc_trace_bytes(entries, names.count);
@@ -96,7 +96,7 @@ static int take_snapshot(struct svc_server *server, struct svc_snapshot *out, st
 	return rc;
 }
 
-/* The newest snapshot if it is fresh, else a new one. */
+/* Return the newest snapshot if it is fresh, else make a new one. */
 static struct svc_snapshot *find_snapshot(struct svc_server *server, struct sal_err *err)
 {
 	struct svc_trace *t = &server->trace;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * view - everything there is to see: the device, its lanes, the sessions.
+ * view - the state of the device, its lanes and the sessions.
  *
- * Numbers are copied under server->lock, a few sessions at a time. The text is made afterwards,
- * without the lock. So with many sessions the answer does not show one moment.
+ * The answer copies numbers under server->lock, a few sessions at a time. Then it makes the text
+ * without the lock. So with many sessions the numbers are not all of the same moment.
  */
 #include "service/admin/admin.h"
 
@@ -19,7 +19,7 @@
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
-/* What there is to say about a session. */
+/* A copy of a session's numbers. */
 struct session_view {
 	uint64_t id, open_ns, idle_ns, used_ns, waited_ns, iterations;
 	uint64_t live_bytes, held_bytes, paged_bytes, ephem_bytes;
@@ -28,7 +28,7 @@ struct session_view {
 	pid_t pid;
 	uid_t uid;
 	const char *state; /* a literal */
-	char program[64]; /* what runs; may be cut */
+	char program[64]; /* name of the running program; may be cut */
 	bool paused;
 	int lane; /* -1: none */
 	uint32_t weight_milli;
@@ -40,7 +40,7 @@ struct lane_view {
 	uint64_t at, bytes, running, busy_ns, iterations;
 };
 
-/* Everything that is copied, and when. */
+/* All copied numbers, and when they were copied. */
 struct view {
 	const struct svc_server *server; /* borrowed */
 	uint64_t now_ns;
@@ -189,7 +189,7 @@ static int copy_all(struct svc_server *server, struct view *view, struct sal_err
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 		}
 		view->sessions = more;
-		/* Fault the pages in before the lock is taken. */
+		/* Get the pages from the kernel before taking the lock. */
 		memset(more + view->session_count, 0, SVC_WALK_SESSIONS * sizeof(*more));
 	} while (svc_walk_on(&walk, copy, view));
 	return SAL_OK;

@@ -4,7 +4,7 @@
 #include "service/client/session.h"
 #include "service/server.h"
 
-/* The session after the last one. Ids only grow, and the list is in their order. */
+/* The session after the last visited one. Ids only grow, and the list is in order of ids. */
 static struct svc_session *find_next(const struct svc_walk *walk)
 {
 	struct svc_session *s;

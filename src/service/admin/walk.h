@@ -2,8 +2,8 @@
 /*
  * walk - visits all sessions, oldest first, and releases server->lock now and then.
  *
- * Each round holds the lock for a few sessions; between rounds sessions come and go. A session that
- * exists all along is visited once.
+ * Each round holds the lock for a few sessions. Between rounds sessions come and go. The walk
+ * visits a session that exists all the time exactly once.
  *
  * Threads: the main thread, without server->lock.
  */
@@ -23,12 +23,13 @@ struct svc_walk {
 };
 
 /*
- * Visits up to SVC_WALK_SESSIONS more under the lock; true: there may be others. At the end visits
- * NULL, under the same lock, so that few sessions and what goes with them are seen in one moment.
+ * Visit up to SVC_WALK_SESSIONS more sessions under the lock. True: there are others. The last
+ * round also visits NULL, under the same lock. So a short walk can read all sessions and other
+ * state at the same moment.
  */
 bool svc_walk_on(struct svc_walk *walk, void (*visit)(void *ctx, const struct svc_session *s),
 		 void *ctx);
-/* End a walk before its end. */
+/* Stop a walk before its last round. */
 void svc_walk_end(struct svc_walk *walk);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * why - what one job waits for, who has it, and for how long.
  *
- * Everything said is read from the engine; what cannot be known is not said.
+ * The answer uses the state of the engine and the service. It says nothing that salusd cannot know.
  */
 #include "service/admin/why.h"
 
@@ -87,7 +87,7 @@ static void say_copying(struct svc_why *why)
 		      sal_bytes_format(why->core.paged_bytes, bytes, sizeof(bytes)));
 }
 
-/* Its bytes could not be brought back, and are tried again. */
+/* A page-in of the job failed. The engine tries again. */
 static void say_retry(struct svc_why *why)
 {
 	char wait[SAL_UNITS_TEXT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why_compile - a job's programs wait for the compiler: how long, behind how many, and for whom it
- * is at work.
+ * why_compile - a job's programs wait for the compiler: how long, how many programs are ahead, and
+ * for whom the compiler works now.
  */
 #include "service/admin/why.h"
 
@@ -14,7 +14,7 @@
 #include "service/run/tasks.h"
 #include "service/server.h"
 
-/* The first of the session's programs that the pool has; NULL: they are on their way there. */
+/* The first task of the session that the pool has; NULL: the pool has none yet. */
 static const struct svc_task *first_pending(const struct svc_session *s)
 {
 	const struct svc_task *task;

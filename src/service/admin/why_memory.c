@@ -26,7 +26,7 @@ static int by_bytes(const void *a, const void *b)
 	return x->bytes < y->bytes ? 1 : x->bytes > y->bytes ? -1 : 0;
 }
 
-/* All but the job itself, the largest first; the caller frees them. NULL: none, or no memory. */
+/* All other holders, the largest first. The caller frees them. NULL: none, or no memory. */
 static struct holder *find_holders(const struct svc_why *why, size_t *out_count)
 {
 	const struct svc_session *s;
@@ -68,7 +68,7 @@ static void say_holders(struct svc_why *why)
 	free(all);
 }
 
-/* What keeps room from it, beyond the numbers. */
+/* Say what else keeps the job from memory, besides the numbers. */
 static void say_order(struct svc_why *why, const struct sal_memory_wait *m)
 {
 	if (m->lane_is_stuck)

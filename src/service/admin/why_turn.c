@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why_turn - who runs in a job's lane, who goes before it, and how long that takes.
+ * why_turn - who runs in a job's lane, which jobs are ahead, and how long they take.
  *
- * A time is named only if the iterations that come first have been seen before, and if the policy
- * lets each of them go once.
+ * The answer has a time only if the programs of the iterations ahead have run before, and if the
+ * policy gives each job ahead one turn.
  */
 #include "service/admin/why.h"
 
@@ -43,7 +43,7 @@ static void add_holder(struct svc_why *why, const struct sal_session *core)
 			  svc_json_text(svc_why_name(core)), "share", share_of(why, core)));
 }
 
-/* The rest of a running iteration; NAN if the program is new, or runs longer than ever. */
+/* The remaining time of an iteration; NAN: the program is new, or takes far too long. */
 static double left_s(const struct svc_why *why, struct sal_iteration *running)
 {
 	uint64_t so_far_ns = svc_why_run_ns(why, running), expected_ns = running->expected_ns;
@@ -73,7 +73,7 @@ static void say_who_runs(struct svc_why *why, const struct sal_turn_wait *turn)
 	}
 }
 
-/* Put the sessions ahead of it into "holders" and the sentence. */
+/* Add the jobs that are ahead to "holders" and to the sentence. */
 static void say_ahead(struct svc_why *why, const struct sal_turn_wait *turn, const char *policy)
 {
 	uint32_t i, listed = turn->ahead_count < SAL_AHEAD_MAX ? turn->ahead_count : SAL_AHEAD_MAX;
@@ -97,7 +97,7 @@ static void say_ahead(struct svc_why *why, const struct sal_turn_wait *turn, con
 		sal_words_add(&why->words, ", ...");
 }
 
-/* The jobs ahead each have one turn; otherwise nobody knows. */
+/* The time is known only if each job ahead has one turn. */
 static void estimate(struct svc_why *why, const struct sal_turn_wait *turn, bool takes_turns)
 {
 	bool others_go_first = turn->ahead_count > 0 || turn->running_goes_first;

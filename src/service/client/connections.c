@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection is a client, if its first bytes are a hello, or an asker, if they are a line of
- * JSON. A client's socket stays open as its death notice. The only message that a client sends on
- * it later asks for more shared memory.
+ * A connection is a client if its first bytes are a hello, and an asker if they are a line of JSON.
+ * A client's socket stays open, so that salusd sees when the client dies. Later a client sends only
+ * one kind of message on the socket: a request for more shared memory.
  */
 #include "service/client/connections.h"
 
@@ -25,11 +25,11 @@
 
 #define LINE_BYTES_MAX 65536u
 #define HELLO_BYTES_MAX 4096u
-/* Enough for most lines. A hello is longer, but never shorter than what is read first. */
+/* Bytes allocated first: enough for a hello and for most lines. */
 #define FIRST_BYTES 256u
-/* A connection that sends neither a hello nor a whole line for that long is closed. */
+/* salusd closes a connection that sends neither a hello nor a whole line for this long. */
 #define HELLO_NS UINT64_C(2000000000)
-/* Connections accepted in one round, so that the others are served, too. */
+/* Connections accepted in one round, so that other connections are served, too. */
 #define ACCEPTS_MAX 32
 
 _Static_assert(FIRST_BYTES >= sizeof(struct sal_hello), "a hello fits");
@@ -65,7 +65,7 @@ static void end_session(struct svc_client *c)
 	svc_session_kill(c->session, server->closing ? "salus: salusd has stopped"
 						     : "salus: the session has ended");
 	svc_unlock(server);
-	svc_worker_wake(server); /* the engine may have granted something to others */
+	svc_worker_wake(server); /* the engine may have granted iterations of other sessions */
 	svc_session_unref(c->session);
 	c->session = NULL;
 }
@@ -76,7 +76,7 @@ static void give_places(struct svc_client *c)
 	svc_account_give(&c->account, SVC_QUESTIONS, c->account.used[SVC_QUESTIONS]);
 }
 
-/* The oldest of the same user, else of all, but not c. */
+/* The oldest other connection of the same user, else of all users. */
 static struct svc_client *find_oldest(const struct svc_client *c, enum svc_client_state state)
 {
 	struct svc_client *other, *oldest = NULL;
@@ -104,7 +104,7 @@ bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
 	return true;
 }
 
-/* The client hung up, or has to go. */
+/* The other side hung up, or salusd hangs up. */
 void svc_client_close(struct svc_client *c)
 {
 	struct svc_server *server = c->server;
@@ -147,7 +147,7 @@ static bool is_question(const struct svc_client *c)
 	return c->filled > 0 && c->bytes[0] == '{';
 }
 
-/* A newer client's hello is longer than ours; the unknown rest is skipped. */
+/* A newer client's hello may be longer than struct sal_hello. salusd skips the rest. */
 static size_t hello_size(const struct svc_client *c)
 {
 	struct sal_hello hello;
@@ -217,7 +217,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		svc_client_close(c);
 		return;
 	}
-	/* One read, without waiting. The kernel closes descriptors that a client sends along. */
+	/* Read once, without waiting. The kernel closes descriptors that come with the bytes. */
 	n = recv(c->fd, c->bytes + c->filled, want - c->filled, MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -266,7 +266,7 @@ static void add(struct svc_server *server, int fd)
 }
 
 /*
- * No descriptor is left: use the reserve, else close the oldest silent connection, else wait for
+ * No descriptor is free: use the reserve, else close the oldest silent connection, else wait for
  * the timer.
  */
 static bool find_descriptor(struct svc_server *server)
@@ -302,7 +302,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	}
 }
 
-/* Once a second, while somebody has a deadline or could not be accepted. */
+/* Once a second, while a connection has a deadline or could not be accepted. */
 static void on_timer(uv_timer_t *timer)
 {
 	struct svc_server *server = timer->data;

@@ -19,10 +19,10 @@
 
 /*
  * Downloads up to this size wait for the iteration's end. Then the thread that carries the session
- * copies them, which is sooner than a thread of the vendor's would.
+ * copies them. A vendor's thread would be slower.
  */
 #define SMALL_BYTES_MAX 65536
-/* The vendor gets so many downloads of a session at once; more wait for their iteration's end. */
+/* The vendor gets so many downloads of a session at once. Others wait for the iteration's end. */
 #define READS_MAX 64
 
 struct download {
@@ -32,8 +32,8 @@ struct download {
 	struct svc_session *session; /* owned reference */
 	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
 	uint64_t request, size;
-	void *into; /* in the arena; NULL: in the record */
-	void *bytes; /* owned; then here */
+	void *into; /* in the arena; NULL: the bytes go into the completion */
+	void *bytes; /* owned; the bytes, if `into` is NULL */
 };
 
 static struct download *download_of(struct svc_errand *errand)
@@ -136,7 +136,7 @@ static void download_call(struct svc_errand *errand)
 		download_answer(d, 0, NULL);
 }
 
-/* The buffer has its device memory, or failed. */
+/* The buffer is not pending any more. */
 static void download_start(struct svc_waiter *w) SVC_LOCKED
 {
 	struct download *d = (struct download *)w;

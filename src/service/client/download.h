@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * download - records that wait for arrays: downloads, and awaits, which ask only whether an array
+ * download - records that wait for arrays: downloads and awaits. An await only waits until an array
  * is computed.
  *
- * A record about a pending buffer waits for the buffer. The rest are errands of the session: the
- * vendor sees them in the order of the records.
+ * A record about a pending buffer waits for the buffer. Other records become errands of the session
+ * at once. The vendor sees these errands in the order of the records.
  *
  * Threads: the worker, under server->lock.
  */

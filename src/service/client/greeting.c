@@ -2,7 +2,8 @@
 /*
  * greeting - a client joins, and asks for more shared memory.
  *
- * The replies fit into the socket of a client that reads. A client that does not is disconnected.
+ * The replies fit into the socket of a client that reads. salusd disconnects a client that does not
+ * read.
  */
 #include "service/client/connections.h"
 
@@ -88,7 +89,7 @@ bool svc_client_greet(struct svc_client *c)
 		return false;
 	if (join(c, &hello, &peer, fds, &err) < 0)
 		return refuse(c, &peer, &err);
-	(void)svc_session_ref(c->session); /* one for the server's list, one for us */
+	(void)svc_session_ref(c->session); /* for the connection; the server's list has its own */
 	svc_client_move(c, SVC_JOINED);
 	svc_lock(c->server);
 	c->session->socket = c->fd;

@@ -20,9 +20,9 @@
 #include "service/run/dispatch.h"
 #include "service/run/tasks.h"
 
-/* Others may have the lock after so many ids of one record. */
+/* After so many ids of one record, other threads may take the lock. */
 #define IDS_AT_ONCE 512
-/* Buffers that fail because there are too many: a client that goes on is ended. */
+/* So many buffers may fail beyond the limit. Then salusd ends the client. */
 #define BEYOND_MAX 4096
 
 enum svc_taken svc_new_buffer(struct svc_session *s, uint64_t id, uint64_t bytes,
@@ -55,7 +55,8 @@ void svc_not_found(struct svc_session *s, uint64_t request, const char *what, ui
 }
 
 /*
- * Others may end the session while they have the lock: then its maps belong to the freeing errand.
+ * Other threads may kill the session while they hold the lock. Then the freeing errand uses the
+ * session's maps. False: the session was killed.
  */
 static bool breathe(struct svc_session *s, uint32_t n) SVC_LOCKED
 {
@@ -74,7 +75,7 @@ static enum svc_taken take_delete(struct svc_session *s, const struct sal_msg_de
 	return SVC_TAKEN;
 }
 
-/* Make buffers for all outputs. Buffers over the session's limit have failed. */
+/* Make buffers for all outputs. Buffers beyond the limit have already failed. */
 static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
 				   struct svc_execution *x) SVC_LOCKED
 {
@@ -92,7 +93,7 @@ static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_e
 	return SVC_TAKEN;
 }
 
-/* Donated arguments: an output takes their memory over, and the client's ids go now. */
+/* Outputs take over the memory of donated arguments. The client's ids of these end now. */
 static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 			 struct svc_execution *x) SVC_LOCKED
 {
@@ -113,7 +114,7 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 	}
 }
 
-/* References to all arguments; the first that does not exist, or UINT32_MAX. */
+/* Take references to all arguments. Returns the first that does not exist, or UINT32_MAX. */
 static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m,
 			  struct svc_execution *x) SVC_LOCKED
 {
@@ -133,7 +134,7 @@ static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m
 	return UINT32_MAX;
 }
 
-/* Memory of salusd that an execution takes until it has ended. */
+/* Memory of salusd that an execution takes until the execution has ended. */
 static uint64_t bytes_of(const struct sal_msg_execute *m)
 {
 	return sizeof(struct svc_execution) + m->header.size +
@@ -162,7 +163,7 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	return NULL;
 }
 
-/* It cannot be submitted: its outputs fail, and the client is told. */
+/* The execution cannot be submitted: fail its outputs and tell the client. */
 static void refuse_execution(struct svc_execution *x, int code, const char *text) SVC_LOCKED
 {
 	size_t i;
@@ -184,7 +185,7 @@ static bool is_beyond(const struct svc_execution *x)
 	return false;
 }
 
-/* Take its share of the queue; svc_execution_free gives it back. */
+/* Charge the execution to the limits of the queue. svc_execution_free gives this back. */
 static int take_limits(struct svc_execution *x, uint64_t bytes, struct sal_err *err) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
@@ -246,7 +247,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 					      ? (uint64_t)p->shared->facts->memory.output
 					      : 0))
 		return SVC_TAKE_LATER;
-	/* The engine was not told of freed memory while the record was parked. */
+	/* While the record was parked, the session did not tell the engine about freed memory. */
 	svc_memory_settle(s);
 	x = new_execution(s, m, p);
 	if (!x)
@@ -260,7 +261,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 	return taken;
 }
 
-/* Charge one task to the limits; over a limit the client gets an error. */
+/* Charge one task to the limits. Beyond a limit the client gets an error. */
 static bool take_compile_limits(struct svc_session *s, uint64_t request, uint64_t bytes) SVC_LOCKED
 {
 	struct sal_err err = { 0 };
@@ -274,7 +275,7 @@ static bool take_compile_limits(struct svc_session *s, uint64_t request, uint64_
 	return false;
 }
 
-/* The client's bytes are read without the lock: see tasks.c. */
+/* tasks.c reads the client's bytes, without the lock. */
 static enum svc_taken post_task(struct svc_session *s, const struct svc_task *filled) SVC_LOCKED
 {
 	uint64_t bytes = filled->program_at.size + filled->options_at.size;
@@ -328,10 +329,10 @@ static enum svc_taken take_load(struct svc_session *s, const struct sal_msg_load
 	return post_task(s, &task);
 }
 
-/* Small enough to be copied under the lock. */
+/* This many bytes may be copied under the lock. */
 #define GIVE_MAX 65536u
 
-/* Tell the size, and copy the bytes if there is room for them. */
+/* Report the size, and copy the bytes if there is room for them. */
 static enum svc_taken give(struct svc_session *s, const struct sal_msg_fetch *m,
 			   struct sal_text bytes)
 {
@@ -412,6 +413,6 @@ enum svc_taken svc_intake(struct svc_session *s, const struct sal_header *record
 	s->is_taken_from = true;
 	taken = take(s, record);
 	s->is_taken_from = false;
-	svc_session_try_end(s); /* it may have been killed meanwhile */
+	svc_session_try_end(s); /* the session may have been killed meanwhile */
 	return taken;
 }

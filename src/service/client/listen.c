@@ -17,7 +17,7 @@
 
 #define BACKLOG 128
 
-/* The default folder is made if need be. */
+/* Creates the default folder if necessary. */
 static int check_folder(const char *path, struct sal_err *err)
 {
 	char folder[SAL_PATH_BYTES], usual[SAL_PATH_BYTES];
@@ -56,7 +56,7 @@ static int take_lock(struct svc_listen *l, struct sal_err *err)
 	return SAL_OK;
 }
 
-/* Under the lock: a socket that is there belongs to nobody who lives. */
+/* This salusd holds the lock, so a socket that exists belongs to a dead salusd. */
 static int remove_stale(const char *path, struct sal_err *err)
 {
 	struct stat st;
@@ -83,7 +83,7 @@ static int make_socket(struct svc_listen *l, const struct sockaddr_un *address, 
 	int rc;
 
 	l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	before = umask(0177); /* from the first moment on, it is ours alone */
+	before = umask(0177); /* closed to other users from the start */
 	rc = l->fd < 0 ? -1 : bind(l->fd, (const struct sockaddr *)address, sizeof(*address));
 	(void)umask(before);
 	if (rc < 0 || lstat(l->path, &st) < 0 || listen(l->fd, BACKLOG) < 0)

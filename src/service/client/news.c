@@ -18,8 +18,8 @@
 
 #define ROUND_MS 1000
 /*
- * Sessions told in one round: finding out why takes time, and the lock is held. Others are told in
- * the next round.
+ * Sessions that get news in one round, because finding the reason takes time under the lock. Other
+ * sessions get theirs in the next round.
  */
 #define TELL_MAX 16
 #define TELL_AFTER_NS UINT64_C(5000000000)
@@ -32,7 +32,7 @@ static bool has_work(const struct svc_session *s)
 	return s->parked || s->account.used[SVC_COMPILES] > 0 || view.has_work;
 }
 
-/* It has work, and none of it was done since the last check. */
+/* The session has work, and none of the work was done since the last check. */
 static bool is_left_waiting(const struct svc_session *s)
 {
 	struct sal_session_view view;
@@ -122,7 +122,7 @@ static void enforce_limit(struct svc_session *s, uint64_t now_ns) SVC_LOCKED
 
 static void visit(void *ctx, const struct svc_session *seen) SVC_LOCKED
 {
-	/* The walk does not change it; this function does. */
+	/* The walk does not change the session; this function does. */
 	struct svc_session *s = (struct svc_session *)seen;
 	struct round *r = ctx;
 	uint64_t now_ns = svc_now_ns();

@@ -6,7 +6,7 @@
 
 #include "link/socket.h"
 
-/* A client that leaves that much unread is ended. */
+/* salusd ends a client that leaves this many bytes unread. */
 #define BACKLOG_MAX (64u << 20)
 
 struct svc_letter {
@@ -99,7 +99,7 @@ static void add_to_backlog(struct svc_outbox *box, const void *fixed, size_t fix
 	box->backlog_bytes += size;
 }
 
-/* A record of a fixed part, whose header has the type, and a tail. */
+/* Post a record: a fixed part, whose header has the type, and a tail. */
 static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_size,
 		 const void *tail, size_t tail_size)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * questions - one question, one answer, and the connection ends.
+ * questions - an asker sends one question, gets one answer, and the connection ends.
  *
- * Lines that come in one round of the loop are answered together at its end. Everybody who asks for
- * `ps` shares one answer, which is made after the last of them has asked.
+ * salusd answers all lines of one round of the loop together, at the end of the round. All askers
+ * of `ps` in this round share one answer, which is made after all of them have asked.
  */
 #include "service/client/connections.h"
 
@@ -20,11 +20,11 @@
 #include "service/admin/answer_line.h"
 #include "service/server.h"
 
-/* An asker who does not take the answer in that time is disconnected. */
+/* salusd disconnects an asker who does not take the answer in this time. */
 #define TAKE_NS UINT64_C(10000000000)
-/* After that time an unread descriptor gives way to a new one. */
+/* After this time a new descriptor may replace an unread one. */
 #define FRESH_NS UINT64_C(1000000000)
-/* Unread bytes stay in the kernel as long as the asker lives: allow few of them. */
+/* The kernel keeps unread bytes as long as the asker lives: allow few of them. */
 #define SEND_BYTES 32768
 
 /* The other side has read everything, or is gone. */
@@ -42,7 +42,7 @@ static void on_takeable(uv_poll_t *poll, int status, int events)
 	svc_client_on_taking(poll->data);
 }
 
-/* Everything is sent. A descriptor in the socket counts until it is read. */
+/* The answer is sent. A descriptor in the socket counts until the asker has read it. */
 static void finish(struct svc_client *c)
 {
 	svc_answer_line_unref(c->answer);
@@ -65,7 +65,7 @@ void svc_client_on_taking(struct svc_client *c)
 		return;
 	}
 	if (!a) {
-		(void)uv_poll_stop(&c->poll); /* half closed: the timer checks again */
+		(void)uv_poll_stop(&c->poll); /* half closed; the timer checks again */
 		return;
 	}
 	while (n > 0 && c->sent < a->size) {
@@ -93,14 +93,14 @@ static struct svc_client *oldest_with_fd(struct svc_connections *all)
 	return c;
 }
 
-/* May one more descriptor be sent? One that has been unread for a while gives way. */
+/* May one more descriptor be sent? It may replace one that has been unread for a while. */
 static bool has_fd_room(struct svc_connections *all)
 {
 	return all->unread_fds < SVC_ANSWER_FDS_MAX ||
 	       svc_now_ns() - oldest_with_fd(all)->since_ns > FRESH_NS;
 }
 
-/* The oldest give way, never the one that came last. */
+/* Beyond a limit, close the oldest connections, but never the last one. */
 static void drop_oldest(struct svc_connections *all, const struct svc_client *last)
 {
 	struct svc_client_list *taking = &all->lists[SVC_TAKING];
@@ -127,7 +127,7 @@ void svc_client_ask(struct svc_client *c)
 {
 	struct svc_connections *all = &c->server->connections;
 
-	(void)uv_poll_stop(&c->poll); /* nothing more is read from it */
+	(void)uv_poll_stop(&c->poll); /* read nothing more from the asker */
 	svc_client_move(c, SVC_ASKING);
 	(void)uv_check_start(&all->round_end, svc_on_round_end);
 }

@@ -30,7 +30,7 @@ struct svc_session *svc_session_ref(struct svc_session *s)
 	return s;
 }
 
-/* Give back the limited resources that the session has. */
+/* Give back the limited resources that the session uses. */
 static void close_account(struct svc_session *s)
 {
 	if (!s->account.ledger)
@@ -53,7 +53,7 @@ void svc_session_unref(struct svc_session *s)
 		svc_carriers_bury(server, s);
 }
 
-/* The session has nothing on the device any more; free the rest. */
+/* Free the session, which has nothing on the device any more. */
 void svc_session_destroy(struct svc_session *s)
 {
 	uint32_t i;
@@ -121,7 +121,7 @@ void *svc_session_place(struct svc_session *s, const struct sal_place_in_arena *
 	return segment->base + place->offset;
 }
 
-/* Make rings and bells, as a client of that minor version expects them. */
+/* Make rings and bells, as a client of this minor version expects them. */
 static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct sal_err *err)
 {
 	int rc;
@@ -145,12 +145,12 @@ static int open_rings(struct svc_session *s, uint32_t minor, int fds[4], struct 
 	sal_ring_init(&s->submit, s->ring_memory, SVC_RING_BYTES);
 	svc_outbox_init(&s->outbox, (char *)s->ring_memory + sal_ring_span(SVC_RING_BYTES),
 			s->client_bell);
-	/* The worker sleeps until told otherwise. */
+	/* The client must ring with its first record. */
 	(void)sal_ring_sleep(&s->submit);
 	return SAL_OK;
 }
 
-/* Refuse: the declared memory does not fit. */
+/* Refuse the session: the declared memory does not fit. */
 static int refuse(struct svc_session *s, struct sal_err *err)
 {
 	char text[SAL_REASON_BYTES];
@@ -192,11 +192,11 @@ static int join_engine(struct svc_session *s, const struct sal_hello *hello, str
 		}
 	}
 	svc_unlock(server);
-	svc_worker_wake(server); /* the engine may have granted something to others */
+	svc_worker_wake(server); /* the engine may have granted iterations of other sessions */
 	return rc;
 }
 
-/* Names end up in logs and on terminals. */
+/* Replace control characters, because names appear in logs and on terminals. */
 static void copy_name(char *to, const char *from)
 {
 	size_t i;
@@ -215,7 +215,7 @@ static int open_account(struct svc_session *s, const struct sal_hello *hello, st
 	return rc < 0 ? rc : svc_limit_take(s, SVC_SESSIONS, 1, err);
 }
 
-/* Everything that cannot fail; svc_session_destroy undoes it. */
+/* Do the steps that cannot fail. svc_session_destroy undoes them. */
 static void init(struct svc_session *s, struct svc_server *server, const struct sal_hello *hello,
 		 const struct ucred *peer)
 {

@@ -19,22 +19,21 @@
 #include "service/server.h"
 
 /*
- * An array on its way to the device. Its bytes are in the arena, where the vendor uses them in
- * place, or in `data`.
+ * An array on its way to the device. The bytes are in `data`, or in the arena, where the vendor
+ * reads them in place.
  */
 struct upload {
 	struct svc_errand errand;
-	struct svc_session
-		*session; /* owned reference, if `from` is in the arena: until it is released */
-	struct svc_buffer *buffer; /* owned reference, until it is settled */
-	struct sal_place_in_arena from; /* size 0: in data */
+	struct svc_session *session; /* owned reference, if the bytes are in the arena */
+	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
+	struct sal_place_in_arena from; /* size 0: the bytes are in data */
 	const void *at;
 	uint32_t lane;
 	struct sal_array array;
 	struct sal_buffer *device;
 	int code;
 	struct sal_err err;
-	_Atomic int refs; /* the errand; the vendor, while it uses the arena */
+	_Atomic int refs; /* of the errand, and of the vendor while it uses the arena */
 	int64_t dims[SAL_RANK_MAX];
 	unsigned char data[];
 };
@@ -75,7 +74,7 @@ static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
 	return (is_empty ? 0 : bytes) == m->size;
 }
 
-/* Where its new buffers go: its lane, once that is open; they follow it when they are used. */
+/* New buffers go to the session's lane, if it is open. Buffers change lanes when used. */
 static uint32_t home_lane(const struct svc_session *s)
 {
 	uint32_t lane = sal_session_lane(s->core);
@@ -85,7 +84,7 @@ static uint32_t home_lane(const struct svc_session *s)
 	return atomic_load(&s->server->lanes[lane].stream) ? lane : 0;
 }
 
-/* No room for it, ever: the buffer fails, with the numbers. */
+/* There is never room for the buffer: the buffer fails, and the text has the numbers. */
 static void refuse_buffer(struct svc_session *s, struct svc_buffer *b) SVC_LOCKED
 {
 	char text[1000];
@@ -126,7 +125,7 @@ static void upload_settle(struct svc_errand *errand) SVC_LOCKED
 	upload_unref(u);
 }
 
-/* The buffer has its room: on to the device. */
+/* There is room for the buffer: post the errand that uploads the bytes. */
 static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_upload *m,
 				  struct svc_buffer *b) SVC_LOCKED
 {

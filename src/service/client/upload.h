@@ -2,8 +2,8 @@
 /*
  * upload - records that make arrays on the device: uploads, and copies of other arrays.
  *
- * A record that needs more memory than there is is parked. The rest are errands of the session: the
- * vendor sees them in the order of the records.
+ * If there is not enough memory for a record now, the record is parked. Other records become
+ * errands of the session. The vendor sees these errands in the order of the records.
  *
  * Threads: the worker, under server->lock.
  */

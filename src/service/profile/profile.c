@@ -10,7 +10,7 @@
 struct svc_profiles {
 	struct svc_profile_list list; /* owned */
 	uint32_t count, max_count;
-	char *path; /* owned; NULL: in memory alone */
+	char *path; /* owned; NULL: in memory only */
 };
 
 static bool has_key(const struct svc_program_keys *keys, const uint8_t *bytes)
@@ -23,7 +23,7 @@ static bool has_key(const struct svc_program_keys *keys, const uint8_t *bytes)
 	return false;
 }
 
-/* Neither holds a key twice. */
+/* Does `all` have all keys of `some`? Neither has a key twice. */
 static bool has_keys(const struct svc_program_keys *all, const struct svc_program_keys *some)
 {
 	uint32_t i;
@@ -142,7 +142,7 @@ static bool is_part(const struct svc_profile *run, const struct svc_profile *who
 	return run->total_ns < whole->total_ns / 2;
 }
 
-/* The one that this run is another run of, or else a part of. */
+/* Find the profile with the same programs, or else one that this run is a part of. */
 static struct svc_profile *find_same(struct svc_profiles *p, const struct svc_profile *run)
 {
 	struct svc_profile *profile, *whole = NULL;

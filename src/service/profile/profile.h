@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile - what jobs needed when they ran, so that the next run is known before it has shown it.
+ * profile - needs of earlier runs of jobs, to predict the needs of the next run.
  *
- * A job is known by its name and its programs. A session is recognised from its first program on
- * and for as long as all it has compiled belongs to a remembered run. The store is bounded: what
- * was not run for longest is forgotten first.
+ * A job is known by its name and its programs. A session matches a profile as long as the profile
+ * has all programs that the session has compiled. The number of profiles is limited: the profile
+ * whose last run is oldest is forgotten first.
  *
- * Owns: the profiles. Threads: none. The caller serialises calls; only saving does I/O after
- * opening, and a copy can be saved while the original changes.
+ * Owns: the profiles. Threads: none. The caller serialises calls. After opening, only saving does
+ * I/O. A copy can be saved while the original changes.
  */
 #ifndef SAL_SERVICE_PROFILE_H
 #define SAL_SERVICE_PROFILE_H
@@ -27,7 +27,7 @@ struct svc_program_key {
 	uint8_t bytes[SAL_PROGRAM_KEY_BYTES];
 };
 
-/* Programs in order of first use; those beyond the room do not count. */
+/* Programs in order of first use. Programs beyond SVC_PROFILE_PROGRAMS do not count. */
 struct svc_program_keys {
 	uint32_t count;
 	struct svc_program_key at[SVC_PROFILE_PROGRAMS];
@@ -36,8 +36,8 @@ struct svc_program_keys {
 struct svc_profile {
 	TAILQ_ENTRY(svc_profile) link; /* in a svc_profile_list */
 	char name[SAL_NAME_BYTES];
-	uint64_t persist_bytes, ephem_bytes; /* the most it held, the largest scratch */
-	uint64_t iteration_ns; /* mean device time of one */
+	uint64_t persist_bytes, ephem_bytes; /* the largest memory held, the largest scratch */
+	uint64_t iteration_ns; /* mean device time of an iteration */
 	uint64_t iterations, total_ns; /* of the whole run */
 	uint32_t runs;
 	struct svc_program_keys programs;
@@ -53,9 +53,9 @@ bool svc_program_keys_add(struct svc_program_keys *keys,
 			  const uint8_t bytes[SAL_PROGRAM_KEY_BYTES]);
 
 /*
- * path: where they are kept, in a directory that exists; NULL: in memory alone. A file that is not
- * there, or cannot be trusted or understood, counts as empty; the latter is logged. Fails only for
- * lack of memory.
+ * path is the file of the profiles, in a directory that exists; NULL: keep them in memory only. A
+ * missing file counts as empty. So does a file that cannot be trusted or understood; this is
+ * logged. Fails only for lack of memory.
  */
 int svc_profiles_open(const char *path, uint32_t max_count, struct svc_profiles **out_profiles,
 		      struct sal_err *err);
@@ -64,18 +64,19 @@ void svc_profiles_close(struct svc_profiles *p);
 /* NULL for lack of memory. */
 struct svc_profiles *svc_profiles_copy(const struct svc_profiles *p);
 
-/* The latest run of that name that had all of these programs, if any; NULL: none. */
+/* The latest run with this name that had all of these programs; NULL: none. */
 const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const char *name,
 					     const struct svc_program_keys *programs);
 
 /*
- * A job ended. The run takes the place of the one with the same name and programs. If it took less
- * than half as long, or compiled only some of the programs besides, it is taken for a part of that
- * run: it may raise the sizes and changes nothing else. run->runs and the link are not read.
+ * Remember the run of a job that ended. The run replaces the profile with the same name and
+ * programs. A run counts as partial if it took less than half as long as a profile with the same
+ * name and had the same programs, or some of them. A partial run may raise the sizes of that
+ * profile, and makes it the latest. run->runs and the link are not read.
  */
 int svc_profiles_remember(struct svc_profiles *p, const struct svc_profile *run);
 
-/* Replaces the file as a whole or not at all; does nothing if they are in memory alone. */
+/* Replace the whole file, or nothing. Does nothing if there is no path. */
 int svc_profiles_save(const struct svc_profiles *p, struct sal_err *err);
 
 #endif

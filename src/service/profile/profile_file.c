@@ -18,7 +18,7 @@
 #define VERSION 1
 #define FILE_BYTES_MAX (16 << 20)
 #define KEY_DIGITS ((size_t)2 * SAL_PROGRAM_KEY_BYTES)
-/* The program cache shares the directory, and removes such files when a crash left them. */
+/* The program cache is in the same directory, and removes such files after a crash. */
 #define TEMP_NAME "tmp-profiles-XXXXXX"
 
 void svc_profile_list_clear(struct svc_profile_list *list)
@@ -102,7 +102,7 @@ static int parse_root(json_t *root, struct svc_profile_list *list, struct sal_er
 	return SAL_OK;
 }
 
-/* NULL and no error: there is none. */
+/* NULL without an error: there is no file. */
 static FILE *open_ours(const char *path, struct sal_err *err)
 {
 	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -175,7 +175,7 @@ static json_t *pack_programs(const struct svc_program_keys *keys)
 	return array;
 }
 
-/* A name that is no UTF-8 makes no JSON: that job is remembered for as long as the daemon lives. */
+/* The file leaves out jobs whose names are not UTF-8, because JSON is UTF-8. */
 static json_t *pack_list(const struct svc_profile_list *list)
 {
 	const struct svc_profile *p;

@@ -13,7 +13,7 @@
 #include "service/profile/profile.h"
 #include "service/server.h"
 
-/* A shorter run says nothing about the next one. */
+/* A shorter run does not predict the next run, so it is not remembered. */
 #define ITERATIONS_MIN 10
 #define RUN_NS_MIN UINT64_C(100000000)
 #define SAVE_AFTER_MS 1000
@@ -79,8 +79,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 }
 
 /*
- * What the user did not tell is taken from the profile, or unknown again without one. The device
- * may be smaller than it was: a session is refused for what it asks, never for what we remember.
+ * Set the needs that the user did not declare: to those of the profile, or to unknown without a
+ * profile. The device may be smaller than in the earlier run, so limit them to what fits: salusd
+ * may refuse a session for declared needs, but never for remembered needs.
  */
 static void fill_in(const struct svc_session *s, const struct svc_profile *profile,
 		    struct sal_job *job)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * recall - uses profiles: what a job needed last time.
+ * recall - uses profiles to predict the needs of a session.
  *
- * A new session gets the profile of the latest run with its name. Its programs then say whether it
- * is that job. The engine is told what the session will need. When the session ends, what it needed
- * becomes a profile.
+ * A new session gets the profile of the latest run with the same name. Later the session's programs
+ * show whether this is the same job. The engine gets the predicted needs. When the session ends,
+ * its real needs become a profile.
  *
- * Threads: under server->lock. The main thread writes files without it, a moment after the last
+ * Threads: under server->lock. The main thread writes the file without the lock, a moment after a
  * change and when the daemon ends.
  */
 #ifndef SAL_SERVICE_RECALL_H
@@ -26,37 +26,38 @@ struct svc_session;
 
 /* Part of the server. */
 struct svc_recall {
-	struct svc_profiles *profiles; /* owned; NULL: not wanted */
-	bool changed; /* since they were saved */
+	struct svc_profiles *profiles; /* owned; NULL: the operator wants none */
+	bool changed; /* since the profiles were saved */
 	bool warned; /* main thread only */
 	uv_async_t bell; /* something changed */
-	uv_timer_t timer; /* to save it */
+	uv_timer_t timer; /* saves the profiles */
 };
 
-/* Part of a session: what it is recognised by, and what must not be overruled. */
+/* Part of a session: its programs, and the needs that a profile must not change. */
 struct svc_recollection {
 	struct svc_program_keys programs;
-	bool persist_told, ephem_told, total_told; /* the user declared it */
+	bool persist_told, ephem_told, total_told; /* the user declared this need */
 };
 
-/* After the compile pool, whose directory it shares. */
+/* Call this after opening the compile pool: both use the same directory. */
 int svc_recall_open(struct svc_server *server, struct sal_err *err);
-/* After the last session; the loop has been closed. */
+/* Call this after the last session, when the loop is closed. */
 void svc_recall_close(struct svc_server *server);
 /* Main thread, without server->lock. */
 void svc_recall_save(struct svc_server *server);
 
 /*
- * The session begins, and the engine is about to be told of it: what the user did not say of the
- * job is expected to be as in the latest run of that name, until its programs say otherwise. Under
- * server->lock.
+ * Call this before the engine gets the new session. Fills in the needs that the user did not
+ * declare, from the latest run with the same name. Programs that do not match undo this later.
+ * Under server->lock.
  */
 void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, struct sal_job *job);
 /*
- * It got a program. The engine may grant something: wake the worker afterwards. Under server->lock.
+ * The session got a program. The engine may grant iterations, so wake the worker afterwards. Under
+ * server->lock.
  */
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
-/* It ends; the engine still knows it. Under server->lock. */
+/* The session ends. Call this while the engine has the session. Under server->lock. */
 void svc_recall_end(struct svc_session *s);
 
 #endif
