@@ -69,8 +69,8 @@ struct svc_server {
 	bool releasing;
 	/* Executions that ended and are not yet accounted for. Any thread adds to this list. */
 	_Atomic(struct svc_execution *) done;
-	TAILQ_HEAD(,
-		   svc_execution) untold; /* accounted for, but the client cannot see the end yet */
+	/* Executions that are accounted for, and whose completion the client cannot see yet. */
+	TAILQ_HEAD(, svc_execution) untold;
 	struct svc_decision_list decisions;
 	uint64_t grain_bytes; /* sessions ask for memory in multiples of this */
 	struct svc_recall recall;

@@ -53,7 +53,7 @@ struct svc_question {
 	struct sal_err err; /* why there is no answer */
 };
 
-/* Make JSON from a text that users may have chosen. Bytes that are not UTF-8 become "?". */
+/* Make JSON from a user's text. If the text is not UTF-8, bytes outside ASCII become "?". */
 json_t *svc_json_text(const char *text);
 
 /*

@@ -109,14 +109,14 @@ struct svc_session {
 	struct svc_transit transit;
 	_Atomic uint32_t reads; /* downloads and copies that the vendor has under way */
 
-	/* what runs */
+	/* execution */
 	struct sal_session *core; /* borrowed: engine */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	uint32_t queued_count; /* executions that were not granted */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
 	struct svc_decision decision;
 	bool need_refused; /* the engine refused its last request for memory */
-	struct sal_record refusal; /* why it refused */
+	struct sal_record refusal; /* the reason */
 	struct svc_errand_list errands;
 	bool is_carried; /* a thread does its errands, or will: see carriers->handed */
 	bool is_posted; /* it has errands, and no thread carries it */

@@ -34,14 +34,14 @@ struct svc_session;
 
 struct svc_errand {
 	STAILQ_ENTRY(svc_errand) link; /* in session->errands */
-	/* Optional, under the lock. False: skip call and settle; do not use the errand. */
+	/* Optional, under the lock. False: the carrying thread skips call and settle. */
 	bool (*begin)(struct svc_errand *errand);
 	/* Without the lock: vendor calls. */
 	void (*call)(struct svc_errand *errand);
 	/* Under the lock: use the result. May free the errand. */
 	void (*settle)(struct svc_errand *errand);
 	bool is_brief; /* expected to take much less than a millisecond */
-	bool computes; /* the vendor may compute inside the call: no vendor's thread may do it */
+	bool computes; /* the vendor may compute inside the call: not for a vendor's thread */
 };
 
 STAILQ_HEAD(svc_errand_list, svc_errand);

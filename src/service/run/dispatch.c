@@ -360,7 +360,7 @@ static void update_mean(uint64_t *mean_ns, uint64_t used_ns)
 	*mean_ns = *mean_ns ? *mean_ns - *mean_ns / 8 + used_ns / 8 : used_ns;
 }
 
-/* Update what is known of the program, for this session and for sessions that compile it later. */
+/* Update the program's times, for this session and for later sessions with this program. */
 static void learn(struct svc_execution *x, uint64_t used_ns)
 {
 	struct svc_shared_program *shared = x->program->shared;

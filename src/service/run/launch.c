@@ -28,9 +28,7 @@
 /* A slow call adds this to the program's slowness. A quick call subtracts 1. */
 #define SLOW 8u
 #define SLOWNESS_MAX 32u
-/*
- * After starting an iteration longer than this, the worker makes way for the threads that compute.
- */
+/* After starting a longer iteration, the worker makes way for the threads that compute. */
 #define LONG_NS UINT64_C(3000000)
 
 static struct svc_execution *execution_of(struct svc_errand *errand)
@@ -142,7 +140,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	return rc;
 }
 
-/* Bring everything the iteration uses to the lane where it will run. */
+/* Bring the program and the arguments into the iteration's lane. */
 static int fetch(struct svc_execution *x, struct sal_err *err)
 {
 	struct sal_stream *stream;
