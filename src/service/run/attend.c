@@ -166,8 +166,7 @@ static void on_bell(struct svc_session *s, uint32_t events, uint64_t now_ns) SVC
 	struct svc_attention *a = &s->attention;
 
 	sal_doorbell_quiet(s->bell);
-	if (events &
-	    (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) { /* the client's end of the bell is closed */
+	if (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) { /* nobody can ring the bell any more */
 		(void)epoll_ctl(s->server->worker.epoll, EPOLL_CTL_DEL, s->bell, NULL);
 		a->is_deaf = true;
 	}
@@ -205,7 +204,7 @@ int svc_attend_listen(struct svc_server *server, int bell, uint64_t session_id, 
 	return SAL_OK;
 }
 
-/* The ring was empty for a while, or must not be read. A change of this calls svc_attend. */
+/* The ring was empty for a while, or must not be read now. */
 static bool is_quiet(struct svc_session *s, uint64_t now_ns)
 {
 	if (!svc_attend_is_read(s))
