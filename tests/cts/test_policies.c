@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policies - every policy through one suite, what each promises, the faults of the original Salus
- * (the numbers that the Salus paper gives), and policies that misbehave.
+ * policies - runs every policy through one suite, and tests the promises of each policy, the faults
+ * of the original Salus (by the numbers that the Salus paper gives), and policies that misbehave.
  */
 #include <inttypes.h>
 #include <setjmp.h>
@@ -36,7 +36,7 @@ static void start_one_lane(const struct sal_policy *policy)
 	drv_start(&d, 1000, policy, &t);
 }
 
-/* A job that needs next to nothing. */
+/* A job that needs very little memory. */
 static struct drv_load small_load(uint64_t count, uint64_t iter_ns)
 {
 	return (struct drv_load){
@@ -48,7 +48,7 @@ static struct drv_load small_load(uint64_t count, uint64_t iter_ns)
 
 /* The suite */
 
-/* Jobs that compete for memory and time, some wrong about what they need. */
+/* Jobs that compete for memory and time. Some declare wrong needs. */
 static void add_random_jobs(uint64_t seed, uint32_t count)
 {
 	struct rng rng = { .state = seed };
@@ -110,7 +110,7 @@ static void test_every_session_ends_the_same_way_twice(void **state)
 	drv_start(&d, 1, NULL, NULL); /* for stop() */
 }
 
-/* One lane, everything fits: the lane is never idle, so the end is the sum of all iterations. */
+/* One lane, all jobs fit: the lane is never idle, so the end is the sum of all iterations. */
 static void test_work_conservation(void **state)
 {
 	(void)state;
@@ -136,7 +136,7 @@ static void test_work_conservation(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* Five jobs alike, submitted in reverse: the smaller id goes first. */
+/* Five equal jobs, submitted in reverse order: the smaller id runs first. */
 static void test_ties_go_to_the_older(void **state)
 {
 	(void)state;
@@ -199,7 +199,7 @@ static void test_all_can_be_found_by_name(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* Parameters have names of their own, sentences, and defaults within their ranges. */
+/* Each parameter has a unique name, a sentence, and a default within its range. */
 static void check_params(const struct sal_policy *policy)
 {
 	for (uint32_t i = 0; policy->params && policy->params[i].name; i++) {
@@ -216,7 +216,7 @@ static void check_params(const struct sal_policy *policy)
 	}
 }
 
-/* At either end of its range, a parameter breaks nothing. */
+/* The smallest and the largest value of each parameter break nothing. */
 static void test_parameters(void **state)
 {
 	(void)state;
@@ -239,7 +239,7 @@ static void test_parameters(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* What each promises */
+/* Promises of each policy */
 
 static void test_fifo_owner_keeps_the_lane(void **state)
 {
@@ -248,7 +248,7 @@ static void test_fifo_owner_keeps_the_lane(void **state)
 
 	(void)state;
 	start_one_lane(&sal_policy_fifo);
-	load.gap_ns = 50 * MS; /* longer than any turn is kept */
+	load.gap_ns = 50 * MS; /* longer than any reservation */
 	load.depth = 1;
 	(void)drv_add(&d, &load);
 	(void)drv_add(&d, &load);
@@ -271,7 +271,7 @@ static void test_srtf_order_and_preemption(void **state)
 		j[i] = drv_add(&d, &load);
 	}
 	drv_run(&d, STEPS);
-	/* a's first iteration, then b; c has started when d comes, is preempted and goes on. */
+	/* a runs once, then b. c has started when d comes; c is preempted and goes on later. */
 	assert_int_equal(j[1]->end_ns, 11 * MS);
 	assert_int_equal(j[2]->first_ns, 11 * MS);
 	assert_int_equal(j[3]->first_ns, 13 * MS);
@@ -292,12 +292,12 @@ static void test_pack_opens_as_many_lanes_as_fit(void **state)
 		drv_submit(&d, j[i], 40, 150);
 		running += drv_runs(j[i]);
 	}
-	assert_int_equal(running, 5); /* five times 190; the sixth finds 50 and shares a lane */
+	assert_int_equal(running, 5); /* 5 * 190 bytes; 50 are left, so the sixth shares */
 	assert_int_equal(drv_lanes(&d), 5);
 	assert_true(drv_is_in(j[5]) && !drv_runs(j[5]));
 }
 
-/* Device time of each job in a window, against its share, in thousandths. */
+/* The device time of j in a window is its share, in thousandths. */
 static void has_share(const struct drv_job *j, uint64_t before_ns, uint64_t window_ns,
 		      uint32_t share_milli)
 {
@@ -308,7 +308,7 @@ static void has_share(const struct drv_job *j, uint64_t before_ns, uint64_t wind
 			 share_milli);
 }
 
-/* Equal time for unequal iterations, from the moment somebody joins or leaves. */
+/* Jobs with unequal iterations get equal time, also right after a job joins or leaves. */
 static void test_fair_equal_time(void **state)
 {
 	static const uint64_t iter_ns[] = { 500 * US, 2 * MS, 3 * MS };
@@ -325,7 +325,7 @@ static void test_fair_equal_time(void **state)
 	}
 	drv_run_until(&d, SEC - 1);
 	assert_int_equal(j[0]->done, 1999);
-	drv_run_until(&d, 2 * SEC - 1); /* two of them from the first iteration on */
+	drv_run_until(&d, 2 * SEC - 1); /* two jobs share from the first iteration on */
 	has_share(j[0], 1999 * iter_ns[0], SEC, 500);
 	has_share(j[1], 0, SEC, 500);
 	used[0] = j[0]->s->used_ns;
@@ -344,7 +344,7 @@ static void test_fair_equal_time(void **state)
 	has_share(j[2], used[2], SEC, 500);
 }
 
-/* 1:2:4 in every hundred rounds of seven, also right after each has joined. */
+/* Shares are 1:2:4 in every hundred rounds of seven, also right after a job joins. */
 static void test_fair_weights(void **state)
 {
 	struct drv_job *j[3];
@@ -410,7 +410,7 @@ static void test_priority_preempts_at_the_next_boundary(void **state)
 	while (drv_runs(a) || drv_runs(b))
 		drv_done(&d, drv_runs(a) ? a : b, MS);
 	assert_string_equal(drv_grants(&d, order, sizeof(order)), "aabbaa");
-	/* And live: whoever is made more important goes first from then on. */
+	/* After its priority is raised, a goes first. */
 	drv_mark(&d);
 	drv_submit(&d, b, 10, 10);
 	drv_submit(&d, b, 10, 10);
@@ -422,7 +422,7 @@ static void test_priority_preempts_at_the_next_boundary(void **state)
 	assert_string_equal(drv_grants(&d, order, sizeof(order)), "bab");
 }
 
-/* Unlike fair, a newcomer has the lane until it has had as much as the others. */
+/* Unlike under fair, a new job runs alone until it has had as much time as the others. */
 static void test_las_newcomer_catches_up(void **state)
 {
 	struct drv_load load = small_load(0, MS);
@@ -460,11 +460,11 @@ static void test_mix_inference_has_lanes_of_its_own(void **state)
 	assert_ptr_equal(t[0]->s->lane, t[2]->s->lane);
 	assert_ptr_not_equal(n[0]->s->lane, t[0]->s->lane);
 	assert_ptr_not_equal(n[0]->s->lane, n[1]->s->lane);
-	/* A request starts at once, whatever training does. */
+	/* A request starts at once, even while training runs. */
 	drv_submit(&d, n[0], 20, 50);
 	drv_submit(&d, n[1], 20, 50);
 	assert_true(drv_runs(n[0]) && drv_runs(n[1]) && drv_runs(t[0]));
-	/* Training among itself goes by shortest remaining time. */
+	/* Training jobs run by shortest remaining time. */
 	drv_done(&d, t[0], MS);
 	assert_true(drv_runs(t[2]));
 }
@@ -488,9 +488,9 @@ static void test_mix_training_makes_room_for_inference(void **state)
 	assert_true(drv_runs(n));
 }
 
-/* Faults of the original */
+/* Faults of the original Salus */
 
-/* (5) It counted in whole ms, so that short iterations were free. */
+/* (5) The original counted in whole ms, so short iterations were free. */
 static void test_fault_5_iterations_are_charged_to_the_ns(void **state)
 {
 	static const struct sal_policy *const by_time[] = { &sal_policy_fair, &sal_policy_las };
@@ -519,7 +519,7 @@ static void test_fault_5_iterations_are_charged_to_the_ns(void **state)
 	assert_int_equal(s->s->rank.major, MS - UINT64_C(999 * 7));
 }
 
-/* (5), with weights: what a division leaves over is not lost, however short the iterations. */
+/* (5), with weights: the remainders of divisions are not lost, even for short iterations. */
 static void test_fault_5_weights_lose_nothing(void **state)
 {
 	struct drv_load heavy = small_load(0, 3), light = small_load(0, 3);
@@ -535,7 +535,7 @@ static void test_fault_5_weights_lose_nothing(void **state)
 	assert_in_range(b->s->used_ns, 9 * US, 11 * US);
 }
 
-/* (6) A newcomer had the lane alone until it caught up; or history was forgotten. */
+/* (6) In the original, a new job ran alone until it caught up, or all history was lost. */
 static void test_fault_6_newcomers_start_level(void **state)
 {
 	static const struct sal_policy *const sharing[] = { &sal_policy_fair, &sal_policy_rr };
@@ -564,7 +564,7 @@ static void test_fault_6_newcomers_start_level(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* (6), the same for one that was idle, or paused with work in its queue. */
+/* (6), for a job that was idle, or paused with work in its queue. */
 static void test_fault_6_no_credit_for_absence(void **state)
 {
 	static const struct sal_policy *const sharing[] = { &sal_policy_fair, &sal_policy_rr };
@@ -601,7 +601,7 @@ static void test_fault_6_no_credit_for_absence(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* (7) No declared time, or more used than declared, won over everybody. */
+/* (7) In the original, a job without a declared time, or past its declared time, always won. */
 static void test_fault_7_missing_durations_do_not_win(void **state)
 {
 	struct drv_load known = small_load(20, MS), unknown = small_load(20, MS);
@@ -614,7 +614,7 @@ static void test_fault_7_missing_durations_do_not_win(void **state)
 	b = drv_add(&d, &known);
 	drv_run(&d, STEPS);
 	assert_true(b->end_ns < a->end_ns);
-	assert_int_equal(b->end_ns, 21 * MS); /* one iteration of a had begun */
+	assert_int_equal(b->end_ns, 21 * MS); /* one iteration of a was running */
 }
 
 static void test_fault_7_overruns_do_not_win(void **state)
@@ -624,18 +624,18 @@ static void test_fault_7_overruns_do_not_win(void **state)
 
 	(void)state;
 	start_one_lane(&sal_policy_srtf);
-	overrun.job.total_ns = 10 * MS; /* it takes ten times that */
+	overrun.job.total_ns = 10 * MS; /* the job takes ten times as long */
 	known.job.total_ns = 50 * MS;
 	a = drv_add(&d, &overrun);
 	b = drv_add(&d, &known);
 	drv_run(&d, STEPS);
-	assert_int_equal(b->first_ns, 10 * MS); /* from the moment a's word is spent */
+	assert_int_equal(b->first_ns, 10 * MS); /* when the declared time of a is used up */
 	assert_int_equal(b->end_ns, 60 * MS);
 	assert_int_equal(a->end_ns, 150 * MS);
 }
 
 /*
- * (7), for those that never said anything: they are taken to need as long again as they have run.
+ * (7), for jobs without a declared time: the remaining time is taken to be the time already used.
  */
 static void test_fault_7_long_runs_do_not_win(void **state)
 {
@@ -653,7 +653,7 @@ static void test_fault_7_long_runs_do_not_win(void **state)
 	assert_true(drv_runs(b));
 }
 
-/* (8) A large job waited for ever while small ones kept coming. */
+/* (8) In the original, a large job waited for ever while small jobs kept coming. */
 static void large_among_small(const struct sal_policy *policy, bool paging)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -669,7 +669,7 @@ static void large_among_small(const struct sal_policy *policy, bool paging)
 	large.start_ns = 10 * MS;
 	small.job.declared = (struct sal_needs){ 300, 100 };
 	big = drv_add(&d, &large);
-	for (uint64_t i = 0; i < 300; i++) { /* a new one always comes before the last has ended */
+	for (uint64_t i = 0; i < 300; i++) { /* a new job always comes before the last one ends */
 		small.start_ns = i * 4 * MS;
 		(void)drv_add(&d, &small);
 	}
@@ -700,7 +700,7 @@ static void test_fault_8_a_large_job_gets_in(void **state)
 
 /* Policies that misbehave */
 
-/* Remembers the last session that joined, to pick it at the wrong time. */
+/* Stores the last session that joined, to pick it at the wrong time. */
 struct bad_state {
 	struct sal_session *last;
 };
@@ -731,7 +731,7 @@ static struct sal_session *pick_nobody(void *state, struct sal_lane *lane)
 	return NULL;
 }
 
-/* One that is ready, but elsewhere, or one that is not ready: whichever the last is. */
+/* Picks the last session that joined, even if it is not ready or lives in another lane. */
 static struct sal_session *pick_last(void *state, struct sal_lane *lane)
 {
 	struct sal_session *last = ((struct bad_state *)state)->last;
@@ -810,7 +810,7 @@ static void test_misbehaving_policy_is_replaced(void **state)
 	drv_start(&d, 1, NULL, NULL);
 }
 
-/* The session that was picked could run, but in its own lane, which is kept for it. */
+/* The picked session is ready, but in another lane, where its turn is reserved. */
 static void test_pick_of_another_lane(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -829,7 +829,7 @@ static void test_pick_of_another_lane(void **state)
 	assert_true(drv_runs(a));
 }
 
-/* What a policy finds when it is chosen is its own. */
+/* A policy finds a zeroed state and zeroed slots when it is chosen. */
 static void join_empty_slot(void *state, struct sal_session *s)
 {
 	static const unsigned char zero[SAL_STATE_BYTES];

@@ -27,7 +27,7 @@ static int stop(void **state)
 /* Oldest first or youngest first. The order flips after every 10 ms of device time. */
 struct flip_state {
 	uint64_t flips;
-	bool asks; /* for ranks to be read again; `priority` of a session that joins turns it on */
+	bool asks; /* call sal_policy_reread; set if the last joined session has a priority > 0 */
 };
 
 static struct sal_rank flip_rank(const void *state, const struct sal_session *s)

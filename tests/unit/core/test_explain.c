@@ -170,8 +170,7 @@ static void test_more_than_can_be_named(void **state)
 		drv_submit(&d, j[i], 1, 1);
 	}
 	x = explain(j[SAL_AHEAD_MAX + 2]);
-	assert_int_equal(x.turn.ahead_count,
-			 SAL_AHEAD_MAX + 1); /* all but the first session, which runs */
+	assert_int_equal(x.turn.ahead_count, SAL_AHEAD_MAX + 1); /* all but the one that runs */
 	assert_ptr_equal(x.turn.ahead[SAL_AHEAD_MAX - 1], j[SAL_AHEAD_MAX]->s);
 	assert_int_equal(x.turn.ahead_ns, UINT64_MAX); /* the length of their turns is unknown */
 }

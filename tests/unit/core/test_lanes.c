@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lanes: they open, shrink, move and close at boundaries; sessions change lanes when they must. */
+/* lanes: lanes open, shrink, move and close at boundaries; sessions change lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -43,7 +43,7 @@ static void lies_at(const struct drv_job *j, uint64_t at, uint64_t span)
 	assert_int_equal(j->s->lane->span, span);
 }
 
-/* Its iteration ends and the next begins. */
+/* The iteration of j ends and the next one starts. */
 static void pass_boundary(struct drv_job *j, uint64_t persist, uint64_t ephem)
 {
 	drv_submit(&d, j, persist, ephem);
@@ -76,7 +76,7 @@ static void test_lane_is_as_large_as_its_hungriest_member(void **state)
 	assert_int_equal(drv_lanes(&d), 1);
 	assert_int_equal(drv_free(&d), 200);
 	drv_close(&d, b);
-	assert_int_equal(drv_free(&d), 650); /* shrinks: nothing runs in it */
+	assert_int_equal(drv_free(&d), 650); /* the idle lane shrinks */
 	drv_submit(&d, a, 50, 300);
 	lies_at(a, 700, 300);
 }
@@ -95,7 +95,7 @@ static void test_lane_shrinks_at_its_boundary(void **state)
 	drv_done(&d, b, 1);
 	assert_int_equal(drv_free(&d), 650);
 	lies_at(a, 700, 300);
-	/* Nor when it is another of its members that leaves. */
+	/* A running lane does not shrink when another member closes. */
 	b = drv_open(&d, 50, 700);
 	pass_boundary(a, 50, 300);
 	lies_at(a, 300, 700);
@@ -117,7 +117,7 @@ static void test_neighbour_closes_and_the_lane_moves_up(void **state)
 	drv_close(&d, a);
 	drv_done(&d, a, 1);
 	assert_int_equal(drv_lanes(&d), 1);
-	lies_at(b, 500, 200); /* never while it runs */
+	lies_at(b, 500, 200); /* a running lane never moves */
 	assert_int_equal(drv_free(&d), 750);
 	pass_boundary(b, 50, 200);
 	lies_at(b, 800, 200);
@@ -133,7 +133,7 @@ static void test_persistent_bytes_wait_for_a_lane_that_lies_low(void **state)
 	b = open_running(50, 200);
 	drv_close(&d, a);
 	drv_done(&d, a, 1);
-	/* 750 are free, but b still runs at 500: 600 persistent bytes would reach into it. */
+	/* 750 bytes are free, but 600 persistent bytes would reach into the range of b, at 500. */
 	c = drv_open(&d, 600, 10);
 	assert_false(drv_is_in(c));
 	pass_boundary(b, 50, 200);
@@ -142,8 +142,8 @@ static void test_persistent_bytes_wait_for_a_lane_that_lies_low(void **state)
 }
 
 /*
- * A lane stays low because its neighbour has not moved: persistent bytes stay below it while it
- * runs, and it does not start there again once they have come.
+ * A lane stays below its own place because its neighbour has not moved. Persistent bytes stay below
+ * the lane while it runs. The lane does not start there again after persistent bytes came.
  */
 static void test_lane_that_stays_low(void **state)
 {
@@ -184,10 +184,10 @@ static void test_lane_that_grows_waits_for_its_neighbour(void **state)
 	drv_submit(&d, b, 50, 200);
 	drv_done(&d, b, 1);
 	lies_at(a, 550, 450);
-	lies_at(b, 350, 200); /* both at once again */
+	lies_at(b, 350, 200); /* both run again */
 }
 
-/* One that waits for two neighbours is not kept out by them in turn. */
+/* Two neighbours cannot block a waiting lane for ever by taking turns. */
 static void test_lane_that_grows_waits_for_two_neighbours(void **state)
 {
 	struct drv_job *j[4];
@@ -200,7 +200,7 @@ static void test_lane_that_grows_waits_for_two_neighbours(void **state)
 	assert_false(drv_runs(j[0])); /* its place is [700, 1000) */
 	pass_boundary(j[1], 10, 100);
 	assert_false(drv_runs(
-		j[1])); /* its place is [600, 700), and where it was others wait for it to go */
+		j[1])); /* its place is [600, 700); another lane waits for its last range */
 	pass_boundary(j[2], 10, 100);
 	lies_at(j[0], 700, 300);
 	lies_at(j[2], 500, 100);
@@ -220,7 +220,7 @@ static void test_session_moves_when_it_outgrows_its_lane(void **state)
 	c = drv_open(&d, 10, 200); /* shares the second lane */
 	assert_int_equal(c->s->lane->index, 1);
 	drv_mark(&d);
-	drv_submit(&d, c, 10, 500); /* too large for lane 1, but lane 0 has it already */
+	drv_submit(&d, c, 10, 500); /* too large for lane 1, but fits into lane 0 */
 	assert_int_equal(drv_last(&d, SAL_MOVE, c)->lane, 0);
 	assert_true(drv_runs(c));
 	assert_int_equal(c->s->lane->index, 0);
@@ -247,12 +247,12 @@ static void test_crowded_lane_spreads_when_another_closes(void **state)
 	drv_close(&d, b);
 	drv_done(&d, b, 1);
 	assert_int_equal(drv_lanes(&d), 2);
-	assert_true(drv_runs(e)); /* the last in line, for it would have waited longest */
+	assert_true(drv_runs(e)); /* the last in the order moves: it would have waited longest */
 	assert_int_equal(drv_said(&d, SAL_MOVE, e), 1);
 	assert_int_equal(drv_said(&d, SAL_MOVE, c), 0);
 }
 
-/* While somebody waits for memory no lane is opened for the comfort of those who are in. */
+/* While a session waits for memory, resident sessions get no additional lanes. */
 static void test_crowded_lane_does_not_spread_while_somebody_waits(void **state)
 {
 	struct drv_job *b, *c, *waits;
@@ -271,7 +271,7 @@ static void test_crowded_lane_does_not_spread_while_somebody_waits(void **state)
 	assert_true(drv_runs(c));
 }
 
-/* The cap bounds what the policy wants, but not what the operator asks for. */
+/* lane_cap limits the policy's number of lanes, but not the operator's. */
 static void test_cap(void **state)
 {
 	(void)state;
@@ -289,7 +289,7 @@ static void test_cap(void **state)
 	}
 }
 
-/* Many lanes become one: each moves at its own boundary, nothing that runs is disturbed. */
+/* Many lanes become one. Each session moves at its own boundary; running iterations go on. */
 static void test_many_lanes_are_gathered_into_one(void **state)
 {
 	struct drv_job *j[4];
@@ -314,7 +314,7 @@ static void test_many_lanes_are_gathered_into_one(void **state)
 		running += drv_runs(j[i]);
 	assert_int_equal(running, 1);
 	assert_int_equal(drv_free(&d), 1000 - 40 - 130);
-	/* And back: they spread again. */
+	/* After the change back to pack, the sessions spread again. */
 	drv_set_policy(&d, &sal_policy_pack);
 	assert_true(drv_lanes(&d) > 1);
 }
@@ -332,13 +332,13 @@ static void test_operator_lowers_the_number_of_lanes(void **state)
 	t.lanes = 2;
 	drv_set_tuning(&d, &t);
 	assert_int_equal(drv_lanes(&d), 2);
-	/* The largest stay; the smallest moved to where it wastes least. */
+	/* The largest lanes stay. The smallest one's session moves to the lane that wastes least. */
 	assert_int_equal(drv_said(&d, SAL_MOVE, j[0]), 1);
 	assert_ptr_equal(j[0]->s->lane, j[1]->s->lane);
 	assert_int_equal(drv_free(&d), 1000 - 30 - 150 - 200);
 }
 
-/* Until inference has a lane to itself, under mix, it moves or waits; training never joins it. */
+/* After a change to mix, inference and training do not share a lane. */
 static void test_change_to_mix_separates_the_kinds(void **state)
 {
 	struct sal_job training = { .declared = { 10, 200 } };
@@ -374,7 +374,7 @@ static void test_declared_kind_changes(void **state)
 	assert_ptr_equal(drv_open_job(&d, &job)->s->lane, a->s->lane);
 }
 
-/* While it runs it cannot move; at its boundary it does, though another lane still runs. */
+/* A running session cannot move. It moves at its boundary, even if another lane runs. */
 static void test_session_moves_at_its_own_boundary(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -383,7 +383,7 @@ static void test_session_moves_at_its_own_boundary(void **state)
 	start(&sal_policy_pack, 2);
 	a = open_running(10, 300);
 	b = open_running(10, 600);
-	c = drv_open(&d, 10, 300); /* so that the first lane keeps its size */
+	c = drv_open(&d, 10, 300); /* c prevents the first lane from shrinking */
 	assert_ptr_equal(c->s->lane, a->s->lane);
 	drv_submit(&d, a, 10, 500); /* fits into the second lane only */
 	assert_int_equal(drv_said(&d, SAL_MOVE, NULL), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * memory: the search for a lane, each step with the whole sum; where lanes lie; sizes that
- * overflow.
+ * memory: the search for a lane, in which each step tests the whole sum; the places of lanes; sizes
+ * that overflow.
  */
 #include "core/memory.h"
 
@@ -20,7 +20,7 @@
 static const struct sal_lane_choice any_lane = { .allowed = UINT64_MAX, .may_open = true };
 static const struct sal_lane_choice open_lanes = { .allowed = UINT64_MAX, .may_open = false };
 
-/* A device of 1000 bytes with some of them kept, and lanes of these sizes. */
+/* A device of 1000 bytes with `persist` persistent bytes and lanes of these sizes. */
 static struct sal_memory device(uint64_t persist, const uint64_t *lanes, uint32_t count)
 {
 	struct sal_memory m;
@@ -111,7 +111,7 @@ static void test_only_allowed_lanes(void **state)
 	assert_int_equal(sal_memory_find(&m, needs, (struct sal_lane_choice){ .allowed = 4 }), 2);
 	assert_int_equal(sal_memory_find(&m, needs, (struct sal_lane_choice){ .allowed = 0 }),
 			 WAIT);
-	/* A lane that is allowed but not open is no lane. */
+	/* A lane that is allowed but closed does not count. */
 	assert_int_equal(sal_memory_find(&m, needs, (struct sal_lane_choice){ .allowed = 8 }),
 			 WAIT);
 }
@@ -126,12 +126,12 @@ static void test_lanes_run_out(void **state)
 		assert_int_equal(sal_memory_find(&m, needs, any_lane), i);
 		admit(&m, needs, i);
 	}
-	/* All are open: it shares one, though there is memory for more. */
+	/* All lanes are open: the session shares one, although there is memory for more. */
 	assert_true(sal_memory_free(&m) > 2);
 	assert_int_equal(sal_memory_find(&m, needs, any_lane), 0);
 }
 
-/* Without margins they share one lane of a P100 and never get two. */
+/* Without margins, two ResNet-152 share one lane of a P100. Two lanes do not fit. */
 static void test_two_resnet152_share_a_lane(void **state)
 {
 	struct sal_needs resnet152 = { 822 * MIB, 14172 * MIB };
@@ -160,14 +160,14 @@ static void test_homes_are_contiguous_from_the_top(void **state)
 	assert_int_equal(sal_memory_home(&m, 0), 800);
 	assert_int_equal(sal_memory_home(&m, 1), 750);
 	assert_int_equal(sal_memory_home(&m, 2), 450);
-	/* One closes, the ones below move up; one shrinks, likewise. */
+	/* If a lane closes or shrinks, the lanes below it move up. */
 	sal_memory_resize(&m, 0, 0, false);
 	assert_int_equal(sal_memory_home(&m, 1), 950);
 	assert_int_equal(sal_memory_home(&m, 2), 650);
 	sal_memory_resize(&m, 1, 10, true);
 	assert_int_equal(sal_memory_home(&m, 2), 690);
 	assert_int_equal(m.lane_sum_bytes, 310);
-	/* A new one takes the free place, the others make room at their boundary. */
+	/* A new lane takes the free place. The other lanes make room at their boundaries. */
 	assert_int_equal(sal_memory_find(&m, (struct sal_needs){ 0, 100 }, any_lane), 0);
 }
 
@@ -195,7 +195,7 @@ static void test_nothing_below_what_runs(void **state)
 	struct sal_memory m = device(300, lanes, 1);
 
 	(void)state;
-	/* An iteration still runs low: persistent bytes may not grow into it. */
+	/* An iteration still runs at 400: persistent bytes must stay below it. */
 	m.floor_bytes = 400;
 	assert_int_equal(sal_memory_find(&m, (struct sal_needs){ 100, 50 }, open_lanes), 0);
 	assert_int_equal(sal_memory_find(&m, (struct sal_needs){ 101, 50 }, open_lanes), WAIT);

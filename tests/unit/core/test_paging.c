@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* paging: who is asked to go, for whom, and at what price; what happens without it. */
+/* paging: which session is paged out, for which session, at what cost; and work without paging. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* A device of 1000 bytes from and to which `rate` bytes are copied in a second. */
+/* A device of 1000 bytes. Copies move `rate` bytes per second. */
 static void start(const struct sal_policy *policy, uint64_t rate)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -42,7 +42,7 @@ static struct drv_job *open_priority(uint64_t persist, uint32_t priority)
 	return drv_open_job(&d, &job);
 }
 
-/* One iteration that makes its declared bytes live. */
+/* Run one iteration, after which the session holds its declared bytes. */
 static void run_once(struct drv_job *j, uint64_t ns)
 {
 	drv_submit(&d, j, j->s->job.declared.persist_bytes, 100);
@@ -77,7 +77,7 @@ static void test_srtf_short_job_gets_in_by_paging_out_a_long_one(void **state)
 	assert_true(drv_runs(b));
 	drv_done(&d, b, SEC);
 	drv_close(&d, b);
-	/* It comes back with what it had. */
+	/* The page-in brings all its bytes back. */
 	assert_int_equal(drv_last(&d, SAL_PAGE_IN, a)->value, 600);
 	assert_false(drv_runs(a));
 	drv_mark(&d);
@@ -87,7 +87,7 @@ static void test_srtf_short_job_gets_in_by_paging_out_a_long_one(void **state)
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->iteration, 3);
 }
 
-/* What is free already may be all that the one room is made for still lacks. */
+/* Free bytes belong to the claimant: c must not take them. */
 static void test_nobody_is_let_in_before_the_one_room_is_made_for(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -121,7 +121,7 @@ static void test_srtf_does_not_page_for_a_longer_job_or_a_small_gain(void **stat
 	b = open_total(600, 30 * SEC);
 	drv_submit(&d, b, 600, 100);
 	assert_false(a->s->evicting);
-	c = open_total(600, 15 * SEC); /* shorter, but not by as much as the copies take */
+	c = open_total(600, 15 * SEC); /* shorter, but by less than the time of the copies */
 	drv_submit(&d, c, 600, 100);
 	assert_false(a->s->evicting);
 	drv_submit(&d, a, 600, 100);
@@ -144,14 +144,14 @@ static void test_priority_pages_out_the_less_important(void **state)
 	c = open_priority(400, 0);
 	drv_submit(&d, c, 400, 100);
 	assert_int_equal(drv_last(&d, SAL_PAGE_OUT, NULL)->session, a->id);
-	assert_true(drv_runs(b)); /* b is spared: one is enough */
+	assert_true(drv_runs(b)); /* b stays: one victim is enough */
 	drv_copied(&d, a);
 	drv_done(&d, b, MS);
 	assert_true(drv_runs(c));
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
 }
 
-/* Nobody goes for one that would not run next. */
+/* No session is paged out for a session that would not run next. */
 static void test_priority_does_not_page_for_the_second_in_line(void **state)
 {
 	struct drv_job *first, *last, *between;
@@ -179,7 +179,7 @@ static void test_victims_that_are_not_needed_are_spared(void **state)
 	(void)state;
 	start(&sal_policy_priority, 1000);
 	large = open_priority(600, 1);
-	small = open_priority(100, 2); /* goes first by rank, but does not suffice */
+	small = open_priority(100, 2); /* first victim by rank, but too small */
 	run_once(large, MS);
 	run_once(small, MS);
 	drv_submit(&d, large, 600, 100);
@@ -191,7 +191,7 @@ static void test_victims_that_are_not_needed_are_spared(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, small), 0);
 }
 
-/* The policy is told what the copies cost, also on a fast link. */
+/* The policy gets the time of the copies, also on a fast link. */
 static uint64_t told_ns;
 
 static bool note_cost(const void *state, const struct sal_session *in,
@@ -246,7 +246,7 @@ static bool note_any_cost(const void *state, const struct sal_session *in,
 	return false;
 }
 
-/* One that is to come back has copies of its own: out and in. */
+/* The cost counts both copies: the page-out of b and the page-in of a. */
 static void test_cost_counts_both_ways(void **state)
 {
 	struct sal_policy policy = sal_policy_las;
@@ -269,7 +269,7 @@ static void test_cost_counts_both_ways(void **state)
 	assert_int_equal(told_ns, (500 + 600) * MS);
 }
 
-/* Idle ones */
+/* Idle sessions */
 
 static void test_idle_session_makes_room_after_a_while(void **state)
 {
@@ -281,7 +281,7 @@ static void test_idle_session_makes_room_after_a_while(void **state)
 	run_once(a, MS);
 	b = drv_open(&d, 100, 100);
 	submit_two(b);
-	c = drv_open(&d, 600, 100); /* pack prefers nobody */
+	c = drv_open(&d, 600, 100); /* pack has no `prefers` */
 	drv_submit(&d, c, 600, 100);
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 0);
 	assert_int_equal(d.wake_ns, MS + d.tuning.idle_ns);
@@ -289,7 +289,7 @@ static void test_idle_session_makes_room_after_a_while(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
 	drv_copied(&d, a);
 	assert_true(drv_runs(c));
-	/* Work brings it back when there is room. */
+	/* With work, the session comes back when there is room. */
 	drv_submit(&d, a, 600, 100);
 	assert_false(drv_is_in(a));
 	drv_close(&d, c);
@@ -331,7 +331,7 @@ static void test_nobody_idle_is_disturbed_while_nobody_waits(void **state)
 	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 0);
 }
 
-/* Who was brought in for a price stays until it was worth it: twenty times the time of its copy. */
+/* An admitted session stays for twenty times the time of its copy, even if it is idle. */
 static void test_idle_session_stays_as_long_as_it_cost(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -350,7 +350,7 @@ static void test_idle_session_stays_as_long_as_it_cost(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
 }
 
-/* If nothing else can go on, it need not have been idle for long. */
+/* If no session can go on otherwise, idle_ns does not count. */
 static void test_forced_does_not_wait_for_idleness(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -368,14 +368,14 @@ static void test_forced_does_not_wait_for_idleness(void **state)
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, a), 1);
 }
 
-/* A session without bytes of its own needs no copy to go. */
+/* A session without live bytes is paged out without a copy. */
 static void test_empty_session_leaves_without_a_copy(void **state)
 {
 	struct drv_job *a, *b;
 
 	(void)state;
 	start(&sal_policy_pack, 1000);
-	a = drv_open(&d, 600, 100); /* declared, but it never ran */
+	a = drv_open(&d, 600, 100); /* declared bytes, but never ran */
 	b = drv_open(&d, 600, 100);
 	drv_submit(&d, b, 600, 100);
 	drv_pass(&d, 2 * d.tuning.idle_ns);
@@ -395,7 +395,7 @@ static void test_forced_when_all_residents_wait_for_memory(void **state)
 	struct drv_job *a, *b;
 
 	(void)state;
-	start(&sal_policy_pack, 1000); /* prefers nobody */
+	start(&sal_policy_pack, 1000); /* no `prefers` */
 	a = drv_open(&d, 0, 0);
 	b = drv_open(&d, 0, 0);
 	drv_submit(&d, a, 400, 50);
@@ -404,7 +404,7 @@ static void test_forced_when_all_residents_wait_for_memory(void **state)
 	drv_done(&d, b, MS);
 	drv_submit(&d, a, 600, 50);
 	drv_submit(&d, b, 600, 50);
-	/* The last in the policy's order makes room; the other goes on. */
+	/* The last session in the policy's order is paged out; the other one goes on. */
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, b), 1);
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, NULL), 1);
 	drv_copied(&d, b);
@@ -434,7 +434,7 @@ static void test_needs_deadlock_is_broken_too(void **state)
 	assert_int_equal(a->refusals + b->refusals, 0);
 }
 
-/* It could only grow by giving up scratch that it shares with an idle one. */
+/* a can only grow if its lane shrinks, so the idle member b must be paged out. */
 static void test_session_grows_by_shrinking_its_lane(void **state)
 {
 	struct drv_job *a, *b;
@@ -446,7 +446,7 @@ static void test_session_grows_by_shrinking_its_lane(void **state)
 	run_once(b, MS);
 	drv_submit(&d, a, 300, 650);
 	drv_done(&d, a, MS);
-	drv_submit(&d, a, 600, 100); /* beside b there are 340 */
+	drv_submit(&d, a, 600, 100); /* the scratch of b leaves only 340 bytes */
 	while (drv_step(&d, d.now_ns + 10 * SEC))
 		continue;
 	assert_true(drv_runs(a));
@@ -472,10 +472,10 @@ static void test_no_paging_refuses_only_as_the_last_resort(void **state)
 	drv_done(&d, b, MS);
 	drv_submit(&d, a, 700, 50);
 	drv_submit(&d, b, 700, 50);
-	/* c still runs: it may end and leave. */
+	/* c still runs: it may end and close. */
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
 	drv_done(&d, c, MS);
-	/* c is idle: it may still leave. */
+	/* c is idle: it may still close. */
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0);
 	drv_close(&d, c);
 	r = drv_last(&d, SAL_REFUSE, NULL);
@@ -500,7 +500,7 @@ static void test_no_paging_need_is_refused_too(void **state)
 	drv_need(&d, a, 450);
 	drv_need(&d, b, 450);
 	drv_need(&d, a, 800);
-	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0); /* b may still give back */
+	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 0); /* b may still give bytes back */
 	drv_need(&d, b, 800);
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 1);
 	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->reason, SAL_REFUSE_NO_PAGING);
@@ -508,7 +508,7 @@ static void test_no_paging_need_is_refused_too(void **state)
 	assert_int_equal(drv_said(&d, SAL_ADMIT, NULL), 5);
 }
 
-/* fifo: an owner that waits for memory does not keep the lane from those it waits for. */
+/* fifo: an owner that waits for memory does not block the lane for the other sessions. */
 static void test_no_paging_fifo_owner_with_an_open_need(void **state)
 {
 	struct drv_job *a, *b;
@@ -528,8 +528,8 @@ static void test_no_paging_fifo_owner_with_an_open_need(void **state)
 /* No thrashing */
 
 /*
- * Two jobs that do not fit together, a copy takes a second: each must run for the margin's worth
- * first.
+ * Two jobs do not fit together and a copy takes a second. Between two swaps a job must run for
+ * page_margin times the time of the copies.
  */
 static void test_no_thrashing(void **state)
 {
@@ -548,16 +548,16 @@ static void test_no_thrashing(void **state)
 	drv_run(&d, 1000000);
 	swaps = drv_said(&d, SAL_PAGE_OUT, NULL);
 	cost_ns = 2 * SEC; /* one out, one in */
-	assert_true(swaps >= 4); /* both make progress in turn */
+	assert_true(swaps >= 4); /* both jobs make progress */
 	assert_true(swaps * cost_ns * d.tuning.page_margin <= UINT64_C(80000) * 10 * MS);
-	/* Copies are less than a tenth of the whole, and both end close to each other. */
+	/* Copies take less than a tenth of the time, and both jobs end at about the same time. */
 	assert_true(d.now_ns <= 400 * SEC * 11 / 10);
 	assert_true(a->end_ns > 300 * SEC && b->end_ns > 300 * SEC);
 }
 
 /*
- * However a policy counts: who waits is worth the copy when it is behind by ten times what that
- * takes.
+ * Under each of these policies, a waiting session is worth a copy if it is behind by more than ten
+ * times the time of the copy.
  */
 static void test_each_pages_when_it_pays(void **state)
 {
@@ -585,7 +585,7 @@ static void test_each_pages_when_it_pays(void **state)
 	drv_start(&d, 1, NULL, NULL); /* for stop() */
 }
 
-/* A need that must wait for its own queued iteration costs nobody else his place. */
+/* No session is paged out for a request that must wait for its own session's iteration. */
 static void test_nobody_pages_for_a_need_that_comes_later(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();

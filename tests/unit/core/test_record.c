@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* record: names of all there is, and one line that fits or says how long it would be. */
+/* record: every event, decision and reason has a name; the line fits or its length is returned. */
 #include "core/record.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* retry: copies that fail. Nothing is given away that is in use, nobody is asked again at once. */
+/* retry: failed copies. Bytes in use stay counted, and no copy is repeated at once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* A device of 1000 bytes; idle sessions may be asked at once. */
+/* A device of 1000 bytes; idle sessions may be paged out at once. */
 static void start(const struct sal_policy *policy)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -35,7 +35,7 @@ static struct drv_job *open_priority(uint64_t persist, uint64_t ephem, uint32_t 
 	return drv_open_job(&d, &job);
 }
 
-/* One iteration that makes its declared bytes live. */
+/* Run one iteration, after which the session holds its declared bytes. */
 static void run_once(struct drv_job *j)
 {
 	drv_submit(&d, j, j->s->job.declared.persist_bytes, j->s->job.declared.ephem_bytes);
@@ -74,7 +74,7 @@ static void test_page_out_that_failed_leaves_the_session_in(void **state)
 	assert_int_equal(a->s->paged_bytes, 0);
 	assert_int_equal(drv_said(&d, SAL_ADMIT, a), 1);
 	assert_int_equal(drv_free(&d), 300);
-	/* The other waits; the first one runs as if nothing had been. */
+	/* b waits. a runs as if the page-out had not been tried. */
 	assert_false(drv_is_in(b));
 	run_once(a);
 	assert_int_equal(drv_said(&d, SAL_PAGE_IN, NULL), 0);
@@ -100,11 +100,11 @@ static void test_failed_victim_is_not_asked_again_at_once(void **state)
 		drv_pass(&d, waits_s[i] * SEC - 1);
 		drv_tick(&d);
 		assert_false(copies(a));
-		drv_pass(&d, 1); /* by a wake that was asked for */
+		drv_pass(&d, 1); /* the tick that the engine asked for */
 	}
 	drv_copied(&d, a);
 	assert_true(drv_runs(b));
-	/* That one worked: the next failure is the first again. */
+	/* A successful copy resets the count of failures. */
 	drv_done(&d, b, MS);
 	drv_close(&d, b);
 	submit(a);
@@ -131,7 +131,7 @@ static void test_another_victim_is_asked_instead(void **state)
 	d.now_ns += SEC;
 	c = drv_open(&d, 400, 50);
 	submit(c);
-	assert_true(copies(a)); /* idle for longest */
+	assert_true(copies(a)); /* longest idle */
 	assert_false(copies(b));
 	drv_copy_failed(&d, a);
 	assert_true(copies(b));
@@ -141,7 +141,7 @@ static void test_another_victim_is_asked_instead(void **state)
 	assert_true(drv_is_in(a));
 }
 
-/* Two had to go; one could not. The other, which still runs, need not go either. */
+/* A plan has two victims and one page-out fails. The other victim, which still runs, stays. */
 static void test_others_of_the_plan_are_spared(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -161,7 +161,7 @@ static void test_others_of_the_plan_are_spared(void **state)
 	drv_done(&d, b, MS);
 	assert_int_equal(drv_said(&d, SAL_PAGE_OUT, b), 0);
 	assert_true(drv_is_in(b));
-	/* It is tried again, with both. */
+	/* The engine tries again, with both victims. */
 	drv_pass(&d, 2 * SEC);
 	assert_true(copies(a) && copies(b));
 	drv_copied(&d, a);
@@ -170,7 +170,8 @@ static void test_others_of_the_plan_are_spared(void **state)
 }
 
 /*
- * Both copies of a plan are under way: the one that works is not undone, and a new plan counts it.
+ * Both copies of a plan are under way and one fails. The other session stays out, and a new plan
+ * uses its room.
  */
 static void test_half_of_a_plan_works(void **state)
 {
@@ -196,7 +197,7 @@ static void test_half_of_a_plan_works(void **state)
 	assert_true(drv_runs(c));
 }
 
-/* Its scratch went to another meanwhile: it stays in without, and gets some when there is room. */
+/* Another session took its scratch: a stays resident without scratch until there is room. */
 static void test_scratch_that_was_given_away(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -215,7 +216,7 @@ static void test_scratch_that_was_given_away(void **state)
 	submit(c);
 	assert_true(copies(a));
 	drv_done(&d, b, MS);
-	drv_submit(&d, b, 400, 150); /* it grows into the scratch of the first */
+	drv_submit(&d, b, 400, 150); /* b grows into the scratch of a */
 	assert_true(drv_runs(b));
 	drv_copy_failed(&d, a);
 	assert_true(drv_is_in(a));
@@ -230,7 +231,7 @@ static void test_scratch_that_was_given_away(void **state)
 	assert_int_equal(a->s->ephem_bytes, 300);
 }
 
-/* What it freed meanwhile is given back all the same. */
+/* Bytes that the session frees during the failed copy are given back. */
 static void test_freed_while_its_page_out_fails(void **state)
 {
 	struct drv_job *a, *b;
@@ -244,13 +245,13 @@ static void test_freed_while_its_page_out_fails(void **state)
 	b = drv_open(&d, 600, 100);
 	submit(b);
 	drv_need(&d, a, 200);
-	assert_int_equal(a->s->held_bytes, 600); /* it is being copied */
+	assert_int_equal(a->s->held_bytes, 600); /* the copy is under way */
 	drv_copy_failed(&d, a);
 	assert_int_equal(a->s->held_bytes, 200);
 	assert_true(drv_runs(b));
 }
 
-/* A need that came meanwhile is not answered with what it has. */
+/* A request that came during the copy stays open: the failure does not answer it. */
 static void test_need_while_its_page_out_fails(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -275,7 +276,7 @@ static void test_need_while_its_page_out_fails(void **state)
 	assert_int_equal(drv_last(&d, SAL_ADMIT, a)->persist_bytes, 750);
 }
 
-/* The one that room is made for leaves: nobody has to go. */
+/* The claimant closes: its victims stay. */
 static void test_claimant_leaves(void **state)
 {
 	struct drv_job *b, *c;
@@ -312,8 +313,8 @@ static void test_closed_while_its_page_out_fails(void **state)
 }
 
 /*
- * All residents want more and none can be paged out: after four tries each the last in line is
- * told.
+ * All resident sessions want more memory and no page-out succeeds. After four failures in a row the
+ * engine refuses the last session in the order.
  */
 static void test_deadlock_is_told_after_several_tries(void **state)
 {
@@ -339,14 +340,14 @@ static void test_deadlock_is_told_after_several_tries(void **state)
 	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->reason, SAL_REFUSE_PAGE_OUT);
 	assert_int_equal(drv_last(&d, SAL_REFUSE, NULL)->session, b->id);
 	assert_int_equal(drv_said(&d, SAL_REFUSE, NULL), 1);
-	/* It may leave, and the other goes on. */
+	/* b closes, and a goes on. */
 	drv_close(&d, b);
 	assert_true(drv_runs(a));
 }
 
 /* Page-in */
 
-/* a is outside with 600 bytes, the device is empty. */
+/* a is outside with 600 bytes. The device is empty. */
 static struct drv_job *paged_out(const struct sal_policy *policy)
 {
 	struct drv_job *a, *b;
@@ -379,7 +380,7 @@ static void test_page_in_that_failed_gives_its_room_back(void **state)
 	assert_int_equal(a->s->place, SAL_OUTSIDE);
 	assert_int_equal(a->s->paged_bytes, 600);
 	assert_int_equal(a->s->held_bytes, 0);
-	assert_true(drv_runs(b)); /* whoever rests keeps nobody out */
+	assert_true(drv_runs(b)); /* a resting session blocks no other session */
 	drv_done(&d, b, MS);
 	drv_close(&d, b);
 	assert_false(copies(a));
@@ -414,8 +415,8 @@ static void test_page_in_is_tried_four_times(void **state)
 	assert_int_equal(r->iteration, 3);
 	assert_int_equal(r->persist_bytes, 600);
 	drv_pass(&d, 100 * SEC);
-	assert_false(copies(a)); /* nothing to do */
-	/* New work is a new try, and one failure is enough now. */
+	assert_false(copies(a)); /* a has no work */
+	/* New work causes a new try. Now one failure is enough for a refusal. */
 	submit(a);
 	assert_true(copies(a));
 	drv_copy_failed(&d, a);
@@ -430,7 +431,7 @@ static void test_page_in_is_tried_four_times(void **state)
 	assert_int_equal(a->s->held_bytes, 600);
 }
 
-/* A need that the page-in was to answer stays open, and is answered by the one that works. */
+/* A failed page-in leaves the request open. The next successful page-in answers it. */
 static void test_need_is_not_forgotten(void **state)
 {
 	struct drv_job *a = paged_out(&sal_policy_fair);
@@ -448,7 +449,7 @@ static void test_need_is_not_forgotten(void **state)
 	assert_int_equal(a->s->tracked_bytes, 700);
 }
 
-/* It asks for less meanwhile: that is what stays open, if it is more than it has. */
+/* The session lowers its request. The lower request stays open if it exceeds paged_bytes. */
 static void test_need_is_lowered_meanwhile(void **state)
 {
 	struct drv_job *a = paged_out(&sal_policy_fair);

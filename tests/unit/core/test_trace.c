@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace: an entry has every argument of the call it stands for; names are cut between characters.
+ * trace: an entry has every argument of its engine call; names are cut between characters.
  */
 #include "core/trace.h"
 
@@ -16,7 +16,7 @@
 
 struct tap {
 	struct drv d;
-	struct sal_trace_entry last[SAL_WHAT_END]; /* by what */
+	struct sal_trace_entry last[SAL_WHAT_END]; /* indexed by enum sal_what */
 };
 
 static void on_record(void *ctx, const struct sal_record *r, struct sal_session *s,
@@ -120,14 +120,14 @@ static void test_names(void **state)
 		{ "a", "a" },
 		{ "1234567", "1234567" },
 		{ "12345678", "1234567" },
-		{ "123456\xc3\xa9", "123456" }, /* would be cut in two */
+		{ "123456\xc3\xa9", "123456" }, /* the last character does not fit whole */
 		{ "12345\xc3\xa9", "12345\xc3\xa9" },
 		{ "\xf0\x9f\x9a\x80\xf0\x9f\x9a\x80", "\xf0\x9f\x9a\x80" },
 		{ "a\xff"
 		  "b",
 		  "a?b" },
 		{ "a\xc3", "a?" },
-		{ "\xed\xa0\x80", "???" }, /* half of a pair */
+		{ "\xed\xa0\x80", "???" }, /* half of a surrogate pair */
 		{ "\xc0\x80", "??" },
 		{ "\xf4\x90\x80\x80", "????" },
 	};

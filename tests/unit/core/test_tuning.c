@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tuning: knobs and parameters by name, their ranges, and what the engine makes of a change. */
+/* tuning: names and ranges of knobs and parameters, and how the engine applies a change. */
 #include "core/tuning.h"
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* By the parameter `down`: oldest first (0) or youngest first. */
+/* The parameter `down` sets the order: oldest first (0) or youngest first. */
 struct order_state {
 	uint64_t down, other;
 };
@@ -151,7 +151,7 @@ static void test_a_parameter_rules_at_once(void **state)
 	drv_done(&d, j[0], MS);
 	assert_true(drv_runs(j[2]));
 	assert_int_equal(sal_engine_param(d.engine, 1), 1);
-	/* Chosen again, a policy has its defaults. */
+	/* After a policy is chosen again, its parameters have their defaults. */
 	drv_set_policy(&d, &order_policy);
 	assert_int_equal(sal_engine_param(d.engine, 1), 0);
 	drv_done(&d, j[2], MS);
@@ -195,7 +195,7 @@ static void test_a_change_is_an_event(void **state)
 	assert_int_equal(heard.iteration, 1);
 	assert_int_equal(heard.value, 1);
 	heard.what = 0;
-	sal_engine_set_param(d.engine, d.now_ns, 2, 1); /* it has no third */
+	sal_engine_set_param(d.engine, d.now_ns, 2, 1); /* the policy has no third parameter */
 	assert_int_equal(heard.what, 0);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * turns: a turn is reserved for a session between two iterations; short programs pass; waiting in
- * order.
+ * turns: reserved turns between two iterations, short programs, and the order of waiting for
+ * memory.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static int stop(void **state)
 	return 0;
 }
 
-/* A device of 1000 bytes and one lane, where turns are reserved for up to `anticipate`. */
+/* A device of 1000 bytes and one lane. Turns are reserved for up to anticipate_ns. */
 static void start(const struct sal_policy *policy, uint64_t anticipate_ns, uint64_t short_ns)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -39,7 +39,7 @@ static struct drv_job *open_with_priority(uint32_t priority)
 	return drv_open_job(&d, &job);
 }
 
-/* Anticipation */
+/* Reserved turns */
 
 static void test_turn_is_reserved_until_its_window_ends(void **state)
 {
@@ -52,16 +52,16 @@ static void test_turn_is_reserved_until_its_window_ends(void **state)
 	drv_submit(&d, a, 10, 10);
 	drv_submit(&d, b, 10, 10);
 	drv_mark(&d);
-	drv_done(&d, a, MS); /* a has nothing queued, but will in a moment */
+	drv_done(&d, a, MS); /* a has nothing queued: its turn is reserved */
 	assert_false(drv_runs(b));
 	assert_int_equal(drv_last(&d, SAL_WAKE_AT, NULL)->value, 6 * MS);
 	drv_pass(&d, 2 * MS);
 	drv_submit(&d, a, 10, 10);
-	assert_true(drv_runs(a)); /* the turn was still its own */
+	assert_true(drv_runs(a)); /* its turn was still reserved */
 
 	drv_done(&d, a, MS);
 	assert_false(drv_runs(b));
-	drv_pass(&d, 5 * MS); /* ticks when asked to */
+	drv_pass(&d, 5 * MS); /* ticks when the engine asks for it */
 	assert_true(drv_runs(b));
 }
 
@@ -79,7 +79,7 @@ static void test_tick_before_its_time_changes_nothing(void **state)
 	d.now_ns = d.wake_ns - 1;
 	drv_tick(&d);
 	assert_false(drv_runs(b));
-	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 1); /* the first alarm still holds */
+	assert_int_equal(drv_said(&d, SAL_WAKE_AT, NULL), 1); /* the first one still counts */
 	d.now_ns++;
 	drv_tick(&d);
 	assert_true(drv_runs(b));
@@ -116,7 +116,7 @@ static void test_gap_is_learned(void **state)
 	drv_submit(&d, b, 10, 10);
 	drv_done(&d, a, MS);
 	window = a->s->reserved_until_ns - d.now_ns;
-	assert_in_range(window, 200 * US, MS); /* a little more than it needs, not all of 5 ms */
+	assert_in_range(window, 200 * US, MS); /* longer than the gap, but much less than 5 ms */
 	assert_true(window > 2 * a->s->gap_ns);
 	assert_false(drv_runs(b));
 	drv_pass(&d, window);
@@ -165,7 +165,7 @@ static void test_turn_is_not_kept_for_one_that_pauses_or_leaves(void **state)
 	}
 }
 
-/* A turn is only kept for the one the policy would pick: others do not block. */
+/* A turn is reserved only for the session that the policy picks. */
 static void test_turn_of_a_less_important_one_is_not_kept(void **state)
 {
 	struct drv_job *a, *b;
@@ -180,7 +180,7 @@ static void test_turn_of_a_less_important_one_is_not_kept(void **state)
 	assert_true(drv_runs(a));
 }
 
-/* Nor for one that has become less important meanwhile. */
+/* A reserved turn ends if its session becomes less important. */
 static void test_turn_goes_with_the_rank(void **state)
 {
 	struct sal_job job = { .declared = { 10, 10 }, .priority = 2 };
@@ -198,7 +198,7 @@ static void test_turn_goes_with_the_rank(void **state)
 	assert_true(drv_runs(b));
 }
 
-/* A turn for which no alarm was needed ends when somebody needs the memory. */
+/* A reserved turn without an alarm ends when another session needs the memory. */
 static void test_turn_does_not_keep_others_out(void **state)
 {
 	struct drv_job *a, *b;
@@ -231,7 +231,7 @@ static void test_short_ones_pass_and_are_charged(void **state)
 		drv_submit_short(&d, b, 20 * US);
 	while (drv_runs(a) || drv_runs(b))
 		drv_done(&d, drv_runs(a) ? a : b, drv_runs(a) ? MS : 20 * US);
-	/* One for each turn of the policy's pick, no more. */
+	/* One short program goes ahead for each turn of the policy's pick. */
 	assert_string_equal(drv_grants(&d, order, sizeof(order)), "abababa");
 	assert_int_equal(b->s->used_ns, 60 * US);
 }
@@ -273,12 +273,12 @@ static void test_short_one_runs_while_a_turn_is_kept(void **state)
 	for (int i = 0; i < 3; i++)
 		drv_submit_short(&d, b, 10 * US);
 	for (int i = 0; i < 3; i++) {
-		assert_true(drv_runs(b)); /* nobody wants a turn between two of them */
+		assert_true(drv_runs(b)); /* no other session wants a turn in between */
 		drv_done(&d, b, 10 * US);
 	}
 }
 
-/* fair: what passed ahead is paid back. */
+/* fair charges short programs that go ahead of the order. */
 static void test_short_ones_count_for_fair(void **state)
 {
 	struct drv_job *a, *b;
@@ -324,7 +324,7 @@ static void test_waiting_ones_are_let_in_in_order(void **state)
 	assert_false(drv_is_in(b[2]));
 }
 
-/* Those with work go before those that only hold a place. */
+/* Waiting sessions with work are admitted before sessions without work. */
 static void test_work_goes_first(void **state)
 {
 	struct drv_job *a, *b, *c;
@@ -342,7 +342,7 @@ static void test_work_goes_first(void **state)
 	assert_true(drv_runs(c));
 }
 
-/* Small ones pass a large one, but only pass_bound times. */
+/* Small jobs pass over a large one until it is passed over more than pass_bound times. */
 static void test_passing_over_is_bounded(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -358,7 +358,7 @@ static void test_passing_over_is_bounded(void **state)
 	drv_submit(&d, runs, 300, 100);
 	large = drv_open(&d, 800, 100);
 	drv_submit(&d, large, 800, 100);
-	for (; passed < 100; passed++) { /* there is always another small one beside it */
+	for (; passed < 100; passed++) { /* a new small job always overlaps the last one */
 		next = drv_open(&d, 300, 100);
 		drv_submit(&d, next, 300, 100);
 		if (!drv_is_in(next))
@@ -372,13 +372,13 @@ static void test_passing_over_is_bounded(void **state)
 	drv_close(&d, runs);
 	drv_done(&d, runs, 1);
 	assert_true(drv_runs(large));
-	assert_int_equal(large->s->passed_over, 0); /* it waits as long the next time */
+	assert_int_equal(large->s->passed_over, 0); /* admission resets the count */
 	drv_done(&d, large, 1);
 	drv_close(&d, large);
 	assert_true(drv_runs(next));
 }
 
-/* A resident session's growth is never held back by those that wait outside. */
+/* Sessions that wait outside never block the growth of a resident session. */
 static void test_growth_is_not_held_back_by_a_crowd(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
@@ -393,16 +393,16 @@ static void test_growth_is_not_held_back_by_a_crowd(void **state)
 	drv_submit(&d, grows, 100, 50);
 	drv_done(&d, grows, MS);
 	drv_submit(&d, busy, 100, 50);
-	for (int i = 0; i < 100; i++) { /* all of them before it, by las */
+	for (int i = 0; i < 100; i++) { /* under las all of them come before `grows` */
 		struct drv_job *j = drv_open(&d, 900, 50);
 
 		drv_submit(&d, j, 900, 50);
 	}
-	drv_submit(&d, grows, 300, 50); /* there is room for that */
+	drv_submit(&d, grows, 300, 50); /* there is room for 300 bytes */
 	assert_true(drv_runs(grows));
 }
 
-/* One long gap is not taken for the rule, and a break counts as eight times the longest wait. */
+/* Gaps are averaged. A very long gap counts as eight times anticipate_ns. */
 static void test_gaps_are_averaged(void **state)
 {
 	static const uint64_t gaps_us[] = { 1000, 1000, 5000, 1000, 750, 1000000 };
@@ -421,7 +421,7 @@ static void test_gaps_are_averaged(void **state)
 	}
 }
 
-/* fifo: a small one does not slip in before an older one that waits for memory. */
+/* fifo: a small session is not admitted before an older one that waits for memory. */
 static void test_fifo_lets_in_by_age(void **state)
 {
 	struct sal_tuning t = drv_plain_tuning();
