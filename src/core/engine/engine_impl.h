@@ -122,10 +122,8 @@ uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
 
 /* stuck.c */
-void sal_watch_lane(struct sal_engine *e,
-		    struct sal_lane *lane); /* sets stuck_at_ns, counted from start_ns */
-void sal_unstick_lane(struct sal_engine *e,
-		      struct sal_lane *lane); /* the lane's iteration has ended */
+void sal_watch_lane(struct sal_engine *e, struct sal_lane *lane); /* sets stuck_at_ns */
+void sal_unstick_lane(struct sal_engine *e, struct sal_lane *lane); /* its iteration ended */
 void sal_find_stuck(struct sal_engine *e);
 uint64_t sal_next_stuck(const struct sal_engine *e); /* UINT64_MAX: no alarm is needed */
 

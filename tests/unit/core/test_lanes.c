@@ -332,7 +332,7 @@ static void test_operator_lowers_the_number_of_lanes(void **state)
 	t.lanes = 2;
 	drv_set_tuning(&d, &t);
 	assert_int_equal(drv_lanes(&d), 2);
-	/* The largest lanes stay. The smallest one's session moves to the lane that wastes least. */
+	/* The largest lanes stay. j[0], in the smallest, moves to the lane that wastes least. */
 	assert_int_equal(drv_said(&d, SAL_MOVE, j[0]), 1);
 	assert_ptr_equal(j[0]->s->lane, j[1]->s->lane);
 	assert_int_equal(drv_free(&d), 1000 - 30 - 150 - 200);
