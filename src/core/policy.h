@@ -75,7 +75,8 @@ struct sal_policy {
 	/* Optional. s was opened, or was open when the policy was chosen. */
 	void (*join)(void *state, struct sal_session *s);
 
-	/* Optional. s entered s->lane: s was admitted, moved, or a copy of s starts or failed. */
+	/* Optional. s entered s->lane: s was admitted or moved, its page-in starts, or its page-out
+	 * failed. */
 	void (*enter)(void *state, struct sal_session *s);
 
 	/* Optional. s has work again. Before, s was paused, or had no work and no reserved turn. */

@@ -36,7 +36,7 @@ struct plan {
 	uint64_t cost_ns;
 	uint64_t retry_ns; /* a session can be chosen from then on; 0: none */
 	bool barred; /* a session is exempt because its page-out failed */
-	bool has_hope; /* a session that is exempt now is likely to go later */
+	bool has_hope; /* a session that cannot go now will probably go later */
 	bool ejected;
 };
 
@@ -296,7 +296,7 @@ static bool try_plan(struct sal_engine *e, struct sal_session *in, enum plan_mod
 	if (mode == PLAN_FORCED && p.barred && !p.has_hope && e->running_count == 0 &&
 	    refuse_last(e, SAL_REFUSE_PAGE_OUT))
 		return true;
-	/* Do not repeat a long search in vain at every event. */
+	/* Do not repeat a long and vain search at every event. */
 	e->retry_ns = p.retry_ns;
 	if (p.count >= SAL_SEARCH_MAX && mode == PLAN_PREFERRED)
 		e->search_ns = e->now_ns + SEARCH_AGAIN_NS;
