@@ -234,6 +234,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->executions);
 	TAILQ_INIT(&s->tasks);
+	TAILQ_INIT(&s->unprepared);
 	STAILQ_INIT(&s->errands);
 	svc_freeing_init(s);
 	s->decision.session = s;

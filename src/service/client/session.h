@@ -123,6 +123,8 @@ struct svc_session {
 	TAILQ_ENTRY(svc_session) posted_link; /* in server->posted, if is_posted */
 	TAILQ_ENTRY(svc_session) handed_link; /* in carriers->handed */
 	struct svc_task_list tasks; /* main thread; tasks that the compile pool has */
+	struct svc_task_list unprepared; /* main thread; long tasks that wait for their turn */
+	bool is_preparing; /* main thread; a thread of libuv's prepares one of its long tasks */
 
 	struct svc_recollection recollection;
 	bool remembered; /* a profile provides the needs that the user did not declare */

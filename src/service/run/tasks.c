@@ -207,23 +207,49 @@ static void on_prepare(uv_work_t *work)
 	prepare(work->data);
 }
 
+static void prepare_long(struct svc_task *task);
+
 static void on_prepared(uv_work_t *work, int status)
 {
 	struct svc_task *task = work->data;
+	struct svc_session *s = task->session;
+	struct svc_task *next = TAILQ_FIRST(&s->unprepared);
 	bool is_open;
 
 	(void)status;
-	task->session->server->preparing--;
-	svc_lock(task->session->server);
-	is_open = task->session->state == SVC_OPEN;
-	svc_unlock(task->session->server);
+	s->server->preparing--;
+	s->is_preparing = false;
+	svc_lock(s->server);
+	is_open = s->state == SVC_OPEN;
+	svc_unlock(s->server);
+	if (next) {
+		TAILQ_REMOVE(&s->unprepared, next, link);
+		prepare_long(next);
+	}
 	if (is_open)
 		finish(task);
 	else
 		task_free(task);
 }
 
-static void start(struct svc_server *server, struct svc_task *task)
+/*
+ * libuv has few threads, and looking for programs on the disk needs them, too. So a session has one
+ * of them at a time, and its next long task goes behind those of other sessions.
+ */
+static void prepare_long(struct svc_task *task)
+{
+	struct svc_session *s = task->session;
+
+	if (s->is_preparing) {
+		TAILQ_INSERT_TAIL(&s->unprepared, task, link);
+		return;
+	}
+	s->is_preparing = true;
+	s->server->preparing++;
+	(void)uv_queue_work(&s->server->loop, &task->work, on_prepare, on_prepared);
+}
+
+static void start(struct svc_task *task)
 {
 	struct svc_session *s = task->session;
 
@@ -233,8 +259,7 @@ static void start(struct svc_server *server, struct svc_task *task)
 	task->into_at = svc_session_place(s, &task->into);
 	task->work.data = task;
 	if (is_long(task)) {
-		server->preparing++;
-		(void)uv_queue_work(&server->loop, &task->work, on_prepare, on_prepared);
+		prepare_long(task);
 		return;
 	}
 	prepare(task);
@@ -261,7 +286,7 @@ void svc_on_tasks(uv_async_t *bell)
 		task_free(task);
 	}
 	/* Start one task in each round of the loop, so that questions are answered in between. */
-	start(server, task);
+	start(task);
 	(void)uv_async_send(&server->task_bell);
 }
 
@@ -269,6 +294,10 @@ void svc_tasks_cancel(struct svc_session *s)
 {
 	struct svc_task *task;
 
+	while ((task = TAILQ_FIRST(&s->unprepared))) {
+		TAILQ_REMOVE(&s->unprepared, task, link);
+		task_free(task);
+	}
 	while ((task = TAILQ_FIRST(&s->tasks))) {
 		TAILQ_REMOVE(&s->tasks, task, link);
 		if (task->pending)

@@ -37,7 +37,7 @@ enum svc_task_kind {
 };
 
 struct svc_task {
-	TAILQ_ENTRY(svc_task) link; /* in server->tasks, then session->tasks */
+	TAILQ_ENTRY(svc_task) link; /* in server->tasks, session->unprepared, session->tasks */
 	enum svc_task_kind kind;
 	struct svc_session *session; /* owned reference */
 	uint64_t request, id;

@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from liar import *  # noqa: E402, F403
-from liar import ask
+from liar import TAIL, ask
 
 ADD = "fake 1\noutput u8 4 = add 0 1\n"
 ENDLESS = "fake 1\nname endless{}\nspin\n"
@@ -187,3 +187,27 @@ def test_salusd_ends_while_a_text_is_read(start):
         where = client.put(0, long_text(0), segment=1)
         client.send(*(compile_record(client.new(), client.new(), where) for _ in range(3)))
         daemon.stop()
+
+
+def test_all_long_texts_of_a_session_are_answered(start):
+    """Also those that wait for their turn. Others are served meanwhile."""
+    daemon = start()
+    with Client(daemon.path) as client, Client(daemon.path) as other:
+        assert client.grow(64 << 20)[0] == 0
+        where = client.put(0, long_text(0), segment=1)
+        requests = [client.new() for _ in range(8)]
+        client.send(*(compile_record(r, client.new(), where) for r in requests))
+        assert sum_of_two(other, other.compile(ADD.replace("4", "2"))) == b"\6\10"
+        assert [client.answer(r, 30)[2] for r in requests] == [0] * 8
+
+
+def test_a_session_leaves_while_its_long_texts_wait(start):
+    daemon = start()
+    before = daemon.holdings()
+    with Client(daemon.path) as client:
+        assert client.grow(64 << 20)[0] == 0
+        where = client.put(0, long_text(0), segment=1)
+        client.send(*(compile_record(client.new(), client.new(), where) for _ in range(8)))
+        wait_until(lambda: question(daemon, op="limits") and client.submit.at == client.submit.words[TAIL], 5,
+                   "the records to be taken")
+    wait_until(lambda: not daemon.sessions() and daemon.is_back_at(before), 20, "everything to be given back")
