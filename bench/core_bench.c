@@ -4,7 +4,8 @@
  * the simulator. Prints tables, and checks nothing.
  *
  * An iteration is measured as the daemon's calls of the core for it: done (which decides whose turn
- * is next) and the next submit. Half of the tables run under memory pressure: a third of the
+ * is next) and the next submit. Lanes are as in salusd, as many as pay; every program fills the
+ * device, so one lane runs and the core tries in vain to find a session for another. Half of the tables run under memory pressure: a third of the
  * sessions does not fit and is paged.
  */
 #include <stdio.h>
@@ -25,6 +26,7 @@
 struct worker {
 	struct sal_session *session;
 	struct sal_iteration iteration;
+	struct sal_pace pace; /* of its program, which fills the device */
 };
 
 struct bench {
@@ -80,6 +82,9 @@ static int bench_init(struct bench *b, const struct sal_policy *policy, size_t c
 
 	memset(b, 0, sizeof(*b));
 	sal_tuning_default(&cfg.tuning);
+	cfg.tuning.lanes = SAL_LANES_AUTO;
+	cfg.tuning.lane_cap = 8;
+	cfg.tuning.tiers = 1;
 	b->count = count;
 	b->workers = calloc(count, sizeof(*b->workers));
 	if (!b->workers || sal_engine_create(&cfg, &b->engine, NULL) < 0)
@@ -92,6 +97,10 @@ static int bench_init(struct bench *b, const struct sal_policy *policy, size_t c
 			.declared = { MIB, MIB },
 		};
 
+		w->pace = (struct sal_pace){
+			.alone_ns = ITER_NS, .runs = 9, .alone_runs = 9, .util_milli = 1000
+		};
+		w->iteration.pace = &w->pace;
 		w->iteration.needs = job.declared;
 		if (sal_engine_open(b->engine, b->now_ns, &job, w, &w->session, NULL) < 0)
 			return -1;

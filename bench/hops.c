@@ -282,7 +282,7 @@ static int open_plugin(struct plugin *p, const char *path, struct sal_err *err)
 
 	p->ops = &sal_device_pjrt;
 	rc = p->ops->open(&cfg, &p->device, err);
-	return rc < 0 ? rc : p->ops->open_stream(p->device, &p->stream, err);
+	return rc < 0 ? rc : p->ops->open_stream(p->device, 0, &p->stream, err);
 }
 
 static void close_plugin(struct plugin *p)

@@ -102,7 +102,7 @@ def devices():
 ACTIONS = {f.__name__: f for f in (load, pace, run, memcpy, devices, train)}
 
 
-def serve(pipe, env, log):
+def serve(pipe, env, log, actions):
     os.dup2(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), 2)
     os.environ.update(env)
     while True:
@@ -111,6 +111,6 @@ def serve(pipe, env, log):
         except EOFError:
             return
         try:
-            pipe.send((True, ACTIONS[do](*args, **more)))
+            pipe.send((True, actions[do](*args, **more)))
         except Exception as error:  # pylint: disable=broad-except; any error ends the job
             pipe.send((False, f"{type(error).__name__}: {error}"))

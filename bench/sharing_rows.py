@@ -38,7 +38,7 @@ def run_together(stage, jobs, lengths_ms, seconds):
 def row_switch(stage, report, options):
     report.head("a", "Switching: from the end of one job's iteration of 2 ms to the start of the other's, which is queued")
     for model_mb in (1, 500):
-        with stage.daemon("--policy", "fair") as daemon:
+        with stage.daemon("--policy", "fair", "--lanes", "1") as daemon:
             jobs = [(job, (i, model_mb, 0)) for i, job in enumerate(daemon.start_jobs("left", "right"))]
             for job, what in jobs:
                 job.tell("load", *what)
@@ -60,7 +60,7 @@ def row_fair(stage, report, options):
              ("30/70, iterations of 5 ms", (3, 7), (5, 5)),
              ("1:2:4:8, iterations of 5 ms", (1, 2, 4, 8), (5, 5, 5, 5)),
              ("50/50, iterations of 1 ms and of 50 ms", (1, 1), (1, 50)))
-    with stage.daemon("--policy", "fair") as daemon:
+    with stage.daemon("--policy", "fair", "--lanes", "1") as daemon:
         jobs = [(job, (i, 1, 0)) for i, job in enumerate(daemon.start_jobs("one", "two", "three", "four"))]
         for job, what in jobs:
             job.ask("load", *what)
@@ -83,7 +83,7 @@ def row_srtf(stage, report, options):
     long_ms, short_ms, count = 20, 5, options.pick(100, 200)
     report.head("c", f"srtf: a job of {count} iterations of {short_ms} ms comes while a long one, {long_ms} ms each, "
                      "runs")
-    with stage.daemon("--policy", "srtf") as daemon:
+    with stage.daemon("--policy", "srtf", "--lanes", "1") as daemon:
         late, short = daemon.start_jobs("long", "short")
         for job, hours in ((late, 100), (short, 1)):
             daemon.salus("set", daemon.session(job), f"time={hours}h")

@@ -25,9 +25,10 @@ class Lost(Exception):
 
 def serve(pipe, env, log):
     """The main function of a job's process. JAX is imported there, not here."""
+    import fill_jobs
     import sharing_child
 
-    sharing_child.serve(pipe, env, log)
+    sharing_child.serve(pipe, env, log, fill_jobs.ACTIONS)
 
 
 class Job:
@@ -174,11 +175,15 @@ class Daemon:
         found = re.findall(rf"paging: {way} session=\d+ buffers=\d+ us=(\d+)", self.read_log())
         return [int(us) / 1e6 for us in found]
 
-    def start_job(self, name, **wishes):
-        """Starts a job. Its process may not be ready yet."""
+    def job_env(self, name, **wishes):
+        """What `salus run` puts into the environment of a job."""
         plugin = os.path.join(self.stage.build, "lib", "libsalus_pjrt.so")
         env = {"SALUS_SOCKET": self.socket, "SALUS_JOB_NAME": name, "PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + plugin}
-        self.jobs.append(Job(self.stage, env | {f"SALUS_{k.upper()}": str(v) for k, v in wishes.items()}, name))
+        return env | {f"SALUS_{k.upper()}": str(v) for k, v in wishes.items()}
+
+    def start_job(self, name, **wishes):
+        """Starts a job. Its process may not be ready yet."""
+        self.jobs.append(Job(self.stage, self.job_env(name, **wishes), name))
         return self.jobs[-1]
 
     def start_jobs(self, *names, **wishes):
@@ -226,7 +231,7 @@ class Stage:
         os.environ.update(self.base | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.path.join(ROOT, "bench"),
                                        "PYTHONWARNINGS": "ignore:os.fork"})
         self.nursery = multiprocessing.get_context("forkserver")
-        self.nursery.set_forkserver_preload(["sharing_child"])
+        self.nursery.set_forkserver_preload(["fill_jobs"])
         self.vendor = os.path.join(folder, "plugin.json")
         with open(self.vendor, "w") as file:
             json.dump({"library_path": glob.glob(os.path.join(ROOT, PLUGIN))[0],

@@ -8,10 +8,10 @@
  * starts. The random generator is part of the state: the same events give the same schedule, in
  * salusd, in `salus sim` and in a replay.
  *
- * To use lottery, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
+ * To use lottery, name build/lib/policy/lottery.so: `salus sim --policy build/lib/policy/lottery.so ...`. To
+ * build lottery in, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
  */
-#include "core/lane.h"
-#include "core/policy.h"
+#include "core/policy/file.h"
 
 struct lottery_state {
 	uint64_t chance; /* state of the random generator */
@@ -99,3 +99,5 @@ const struct sal_policy sal_policy_lottery = {
 	.start = lottery_start,
 	.pick = lottery_pick,
 };
+
+SAL_POLICY_FILE(sal_policy_lottery);

@@ -8,9 +8,10 @@
  * behind new sessions. The boost changes the ranks of all sessions at once: the alarm increments
  * the era and calls sal_policy_reread(). A slot of an older era counts as a new slot.
  *
- * To use mlfq, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
+ * To use mlfq, name build/lib/policy/mlfq.so: `salus sim --policy build/lib/policy/mlfq.so ...`. To
+ * build mlfq in, copy this file to src/core/policy/ and add it to src/core/policy/list.h.
  */
-#include "core/policy.h"
+#include "core/policy/file.h"
 
 #define LEVELS 4u
 
@@ -127,3 +128,5 @@ const struct sal_policy sal_policy_mlfq = {
 	.alarm = mlfq_alarm,
 	.prefers = mlfq_prefers,
 };
+
+SAL_POLICY_FILE(sal_policy_mlfq);

@@ -6,7 +6,7 @@
  * of its turn. When its second is used up, the session takes the next free number, and so goes to
  * the end of the line.
  */
-#include "core/policy.h"
+#include "core/policy/file.h"
 
 #define SLICE_NS UINT64_C(1000000000)
 
@@ -64,3 +64,5 @@ const struct sal_policy sal_policy_slice = {
 	.charge = slice_charge,
 	.prefers = slice_prefers,
 };
+
+SAL_POLICY_FILE(sal_policy_slice);

@@ -17,6 +17,19 @@ const char *cli_number_text(double value, enum cli_unit unit, char *buf, size_t 
 	return buf;
 }
 
+const char *cli_gain_text(const json_t *device, char *buf, size_t size)
+{
+	const json_t *gain = json_object_get(device, "gain");
+	double lanes = cli_json_number(gain, "lanes"), rate = cli_json_number(gain, "rate");
+
+	buf[0] = '\0';
+	if (lanes >= 1.05 && lanes < 1000 && rate > 0 && rate < 1000)
+		(void)snprintf(buf, size, "%.1f lanes side by side: %.1fx of one", lanes, rate);
+	else if (lanes > 0 && lanes < 1.05)
+		(void)snprintf(buf, size, "one lane at a time");
+	return buf;
+}
+
 static void add_field(struct cli_table *table, const struct cli_field *field, const json_t *object)
 {
 	const json_t *value = json_object_get(object, field->key);

@@ -29,6 +29,13 @@ struct cli_field {
 /* A number in its unit, or "-"; returns buf or a constant. buf: at least SAL_UNITS_TEXT. */
 const char *cli_number_text(double value, enum cli_unit unit, char *buf, size_t size);
 
+/*
+ * What the lanes of a device gain, for example "2.0 lanes side by side: 1.7x of one"; "": unknown.
+ * Returns buf, of at least CLI_GAIN_TEXT.
+ */
+#define CLI_GAIN_TEXT 80
+const char *cli_gain_text(const json_t *device, char *buf, size_t size);
+
 /* One row for each object, as wide as the terminal at most; returns an exit code. */
 int cli_print_fields(const struct cli_field *fields, size_t count, const json_t *objects);
 

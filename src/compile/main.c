@@ -157,7 +157,7 @@ static int open_device(struct worker *w, struct sal_err *err)
 	if (!w->device)
 		rc = w->ops->open(&cfg, &w->device, err);
 	if (rc >= 0)
-		rc = w->ops->open_stream(w->device, &w->stream, err);
+		rc = w->ops->open_stream(w->device, 0, &w->stream, err);
 	if (rc < 0)
 		(void)fprintf(stderr, "salus-compile: %s\n", err->text);
 	return rc;

@@ -11,7 +11,8 @@
  * Invariants, after every event:
  *   - persistent bytes of resident sessions + sizes of lanes <= capacity;
  *   - an idle lane has no session that can run, unless the lane reserves the turn for a session or
- *     waits for a neighbour's boundary;
+ *     waits for a neighbour's boundary, or an iteration runs and the session does not pay beside it;
+ *   - of the sessions that can run, the first in rank run, unless a move would come too soon;
  *   - no session with work stays in a stuck lane if another lane has room for it;
  *   - if no session runs, copies or has a reserved turn, no session waits for memory that it could
  *     get.
@@ -87,7 +88,10 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		       struct sal_iteration *it);
 
-/* The granted iteration of s has ended; used_ns is its device time. */
+/*
+ * The granted iteration of s has ended; used_ns is its device time. s is charged with the time that
+ * the iteration would have taken alone, as far as the engine knows it (struct sal_pace).
+ */
 void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *s,
 		     uint64_t used_ns);
 

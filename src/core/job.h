@@ -8,6 +8,7 @@
 #ifndef SAL_CORE_JOB_H
 #define SAL_CORE_JOB_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -23,22 +24,47 @@ struct sal_needs {
 	uint64_t ephem_bytes;
 };
 
-/* Facts and wishes about a job. All of them can change while the job runs. */
+/*
+ * Facts and wishes about a job. All of them can change while the job runs. A job with a deadline is
+ * an inference job.
+ */
 struct sal_job {
 	enum sal_kind kind;
+	bool kind_undeclared; /* nobody declared the kind: the engine may find another (kind.c) */
 	uint32_t weight_milli; /* share of the device; 1000 is weight 1; 0 means 1000 */
 	uint32_t priority; /* smaller is more important */
 	uint64_t total_ns; /* device time of the whole job, declared or remembered; 0: unknown */
+	uint64_t deadline_ns; /* from an iteration's submission to its end; 0: none */
 	struct sal_needs declared; /* 0: not declared; the engine reserves the needs it sees */
 	uint64_t limit_bytes; /* most bytes that the job may use; 0: the device's capacity */
 };
 
+/*
+ * What the engine has learned about one program. The caller owns it and clears it; iterations of
+ * the same program point to the same one, also those of different sessions. Times are device times.
+ */
+struct sal_pace {
+	uint64_t alone_ns; /* mean time of a run with the device to itself; 0: unknown */
+	uint32_t runs, alone_runs; /* how many runs it had; how many of them count in alone_ns */
+	uint32_t util_milli; /* thousandths of the device that a run alone uses; 0: unknown */
+	uint32_t beside_runs; /* how many runs beside others count in util_milli */
+	uint32_t told_milli; /* util_milli by the device's own word, from runs alone; 0: unknown */
+	uint64_t beside_ns; /* when a run beside others last counted, on the engine's clock */
+};
+
 struct sal_iteration {
 	uint64_t id; /* chosen by the caller, unique within the session */
+	uint64_t program; /* number of its program; for traces */
+	struct sal_pace *pace; /* borrowed: the caller's, of its program; NULL: not followed */
 	struct sal_needs needs; /* persistent bytes during the run, with outputs; scratch */
 	uint64_t grow_bytes; /* bytes that it adds to the session's tracked_bytes */
 	uint64_t expected_ns; /* 0: unknown */
 	uint64_t submit_ns; /* set by the engine */
+	/*
+	 * Set by the caller before it reports the end: how long the iteration kept the whole device
+	 * busy, or two halves of it one after the other. 0: the device does not tell.
+	 */
+	uint64_t busy_ns;
 	TAILQ_ENTRY(sal_iteration) queue_link; /* session->queue */
 };
 

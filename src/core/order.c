@@ -27,6 +27,7 @@ int sal_order_by_size(const struct sal_session *a, const struct sal_session *b)
 }
 
 RB_GENERATE(sal_ready_tree, sal_session, ready_link, sal_order_by_rank)
+RB_GENERATE(sal_turn_tree, sal_session, turn_link, sal_order_by_rank)
 RB_GENERATE(sal_resident_tree, sal_session, resident_link, sal_order_by_rank)
 RB_GENERATE(sal_waiting_tree, sal_session, waiting_link, sal_order_waiting)
 RB_GENERATE(sal_size_tree, sal_session, size_link, sal_order_by_size)
@@ -38,10 +39,14 @@ static void file_ready(struct sal_engine *e, struct sal_session *s, bool in)
 	s->in_ready = in;
 	if (in) {
 		RB_INSERT(sal_ready_tree, &s->lane->ready, s);
+		RB_INSERT(sal_turn_tree, &e->turns, s);
 		s->lane->ready_count++;
 		e->ready_count++;
 	} else {
+		if (e->solo_next == s)
+			e->solo_next = NULL;
 		RB_REMOVE(sal_ready_tree, &s->lane->ready, s);
+		RB_REMOVE(sal_turn_tree, &e->turns, s);
 		s->lane->ready_count--;
 		e->ready_count--;
 	}
@@ -135,29 +140,37 @@ static bool stands(const struct sal_session *before, const struct sal_session *s
 /* Give s its new rank. Leaves the ready and resident trees alone if s stays in the same place. */
 static void rerank(struct sal_engine *e, struct sal_session *s, struct sal_rank rank)
 {
-	bool ready, resident, waiting;
+	bool ready, turn, resident, waiting;
 
 	if (rank.major == s->rank.major && rank.minor == s->rank.minor)
 		return;
 	ready = s->in_ready;
+	turn = s->in_ready;
 	resident = s->in_resident;
 	waiting = s->in_waiting;
 	s->rank = rank;
 	if (ready && stands(RB_PREV(sal_ready_tree, &s->lane->ready, s), s,
 			    RB_NEXT(sal_ready_tree, &s->lane->ready, s)))
 		ready = false;
+	if (turn &&
+	    stands(RB_PREV(sal_turn_tree, &e->turns, s), s, RB_NEXT(sal_turn_tree, &e->turns, s)))
+		turn = false;
 	if (resident && stands(RB_PREV(sal_resident_tree, &e->resident, s), s,
 			       RB_NEXT(sal_resident_tree, &e->resident, s)))
 		resident = false;
 	/* RB_REMOVE follows links and compares no ranks, so the rank may change first. */
 	if (ready)
 		RB_REMOVE(sal_ready_tree, &s->lane->ready, s);
+	if (turn)
+		RB_REMOVE(sal_turn_tree, &e->turns, s);
 	if (resident)
 		RB_REMOVE(sal_resident_tree, &e->resident, s);
 	if (waiting)
 		RB_REMOVE(sal_waiting_tree, &e->waiting, s);
-	if (ready) {
+	if (ready)
 		RB_INSERT(sal_ready_tree, &s->lane->ready, s);
+	if (turn) {
+		RB_INSERT(sal_turn_tree, &e->turns, s);
 		sal_mark_dirty(e, s->lane);
 	}
 	if (resident)

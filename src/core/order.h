@@ -9,6 +9,7 @@
 #include "core/session.h"
 
 RB_PROTOTYPE(sal_ready_tree, sal_session, ready_link, sal_order_by_rank)
+RB_PROTOTYPE(sal_turn_tree, sal_session, turn_link, sal_order_by_rank)
 RB_PROTOTYPE(sal_resident_tree, sal_session, resident_link, sal_order_by_rank)
 RB_PROTOTYPE(sal_waiting_tree, sal_session, waiting_link, sal_order_waiting)
 RB_PROTOTYPE(sal_size_tree, sal_session, size_link, sal_order_by_size)

@@ -28,6 +28,7 @@
 #define SAL_CORE_POLICY_H
 
 #include "core/policies.h"
+#include "core/record.h"
 #include "core/session.h"
 #include "core/tuning.h"
 
@@ -47,6 +48,12 @@ struct sal_policy {
 
 	/* A session goes behind the others after its turn, so a waiting time can be estimated. */
 	bool takes_turns;
+
+	/*
+	 * The first in rank comes first: sessions beside it may slow it by at most
+	 * tuning.slow_percent. They should have tier 1.
+	 */
+	bool guards_first;
 
 	/* The policy picks at random: equal sessions do not run in order of age. */
 	bool draws_lots;
@@ -78,6 +85,14 @@ struct sal_policy {
 	/* Optional. s entered s->lane: s was admitted or moved, its page-in starts, or its page-out
 	 * failed. */
 	void (*enter)(void *state, struct sal_session *s);
+
+	/*
+	 * Optional. s submits `it`. Returns SAL_REASON_NONE to accept the iteration. Returns
+	 * SAL_REFUSE_DEADLINE or SAL_REFUSE_LOAD to refuse it, with the value of the record in
+	 * *out_value. The engine reads any other answer as SAL_REASON_NONE. Default: accept.
+	 */
+	enum sal_reason (*accepts)(void *state, struct sal_session *s,
+				   const struct sal_iteration *it, uint64_t *out_value);
 
 	/* Optional. s has work again. Before, s was paused, or had no work and no reserved turn. */
 	void (*wake)(void *state, struct sal_session *s);
@@ -112,6 +127,21 @@ struct sal_policy {
 	 * sessions of the same kind. The operator or .lanes limits the number of lanes in any case.
 	 * Default: yes. */
 	bool (*opens)(const void *state, const struct sal_session *s, uint32_t open);
+
+	/*
+	 * Optional. The tier of an iteration of s: 0, or 1 if the iteration must make way for those
+	 * of tier 0 that run beside it. is_first: s is the first in rank of all sessions that have
+	 * work. A session with tier 0 although it is not the first is urgent: it starts even if
+	 * that does not pay. Default: 0, but nobody is urgent.
+	 */
+	uint32_t (*tier)(const void *state, const struct sal_session *s, bool is_first);
+
+	/*
+	 * Optional. `first` runs, or has its turn reserved, and s comes after it in rank. Must s
+	 * wait although there is a lane for it, because it is too far ahead? Default: no.
+	 */
+	bool (*waits)(const void *state, const struct sal_session *s,
+		      const struct sal_session *first);
 
 	/*
 	 * Optional. Pick one of the ready sessions of the lane (sal_lane_first, sal_lane_next). A

@@ -40,6 +40,8 @@ static const char *const reason_names[SAL_REASON_END] = {
 	[SAL_EJECT_PREFERS] = "preferred each of two sessions over the other",
 	[SAL_REFUSE_PAGE_IN] = "its memory could not be brought back to the device",
 	[SAL_REFUSE_PAGE_OUT] = "all sessions wait for memory and none could be paged out",
+	[SAL_REFUSE_DEADLINE] = "the iteration takes longer than its deadline",
+	[SAL_REFUSE_LOAD] = "the deadlines of all sessions need more than the whole device",
 };
 
 const char *sal_what_name(uint16_t what)

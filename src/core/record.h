@@ -25,7 +25,7 @@ enum sal_what {
 	SAL_PAGED_OUT,
 	SAL_PAGED_IN,
 	SAL_TICK,
-	SAL_SET_POLICY, /* value: sal_policy_number of the policy */
+	SAL_SET_POLICY, /* value: sal_policy_number of the policy; 0: from a file */
 	SAL_SET_TUNING,
 	SAL_PAUSE,
 	SAL_RESUME,
@@ -34,11 +34,12 @@ enum sal_what {
 	SAL_SET_PARAM, /* iteration: index of the policy's parameter; value: its new value */
 	/* decisions */
 	SAL_ADMIT, /* the session holds persist_bytes, its lane offers ephem_bytes */
-	SAL_GRANT, /* the iteration starts now, in the lane */
+	SAL_GRANT, /* the iteration starts now, in the lane; value: its tier (policy.h) */
 	SAL_PAGE_OUT, /* copy `value` bytes to the host, then report paged_out or page_out_failed */
 	SAL_PAGE_IN, /* copy `value` bytes to the device, then report paged_in or page_in_failed */
 	SAL_MOVE, /* the session now lives in the lane */
-	SAL_REFUSE, /* persist_bytes + ephem_bytes are not available; value: the most possible */
+	SAL_REFUSE, /* persist_bytes + ephem_bytes are not available; value: the most possible;
+		     * or the reason is a deadline */
 	SAL_WAKE_AT, /* call tick at time `value`; replaces the last SAL_WAKE_AT */
 	SAL_EJECT, /* the policy misbehaved; fifo replaces it */
 	SAL_WHAT_END
@@ -54,6 +55,8 @@ enum sal_reason {
 	/* traces contain these numbers: add new reasons at the end */
 	SAL_REFUSE_PAGE_IN, /* its page-in failed several times */
 	SAL_REFUSE_PAGE_OUT, /* every session waits for memory and no page-out succeeds */
+	SAL_REFUSE_DEADLINE, /* the iteration takes longer than its deadline; value: its time */
+	SAL_REFUSE_LOAD, /* too many deadlines; value: load of the device in millionths */
 	SAL_REASON_END
 };
 

@@ -35,6 +35,16 @@ struct sal_rank {
 	uint64_t minor;
 };
 
+/* The iterations and gaps of a session in the current window of time: kind.c. */
+struct sal_rhythm {
+	uint64_t start_ns; /* of the window; 0: none yet */
+	uint64_t start_bytes; /* tracked_bytes then */
+	uint64_t used_ns, idle_ns; /* sums of iterations, and of gaps between them */
+	uint64_t iteration_max_ns, gap_max_ns;
+	uint32_t requests; /* iterations after a pause */
+	uint32_t agrees, differs; /* windows in a row that say so about job.kind */
+};
+
 struct sal_session {
 	uint64_t id; /* rises in order of opening */
 	void *user; /* borrowed: the caller's */
@@ -80,12 +90,27 @@ struct sal_session {
 	uint64_t reserved_until_ns; /* its turn is reserved until then */
 	uint64_t gap_ns; /* learned: time from one iteration's end to the next submission */
 
+	/* lanes that pay (pace.c, pay.c) */
+	uint32_t tier; /* of its last grant */
+	uint64_t moved_ns; /* when it last changed its lane or tier; 0: never */
+	uint32_t util_milli; /* of its last program; 0: unknown */
+	uint64_t crowd_from_ns; /* engine->crowd_ns when its iteration started */
+	uint32_t speed_milli; /* beside others, in thousandths of its speed alone */
+	uint64_t speed_ns; /* when speed_milli was measured; 0: never */
+	bool solo; /* its iteration runs alone, to be measured */
+	uint64_t solo_ns; /* when it last ran alone to be measured; 0: never */
+	uint64_t spared_until_ns; /* it suffered beside others: no company until then */
+	uint32_t spared_times; /* in a row */
+
+	struct sal_rhythm rhythm;
+
 	/* order; a flag for each tree or list tells whether it is in there */
 	struct sal_rank rank;
 	bool in_ready, in_express, in_resident, in_waiting, in_idle, in_plan;
 	bool grows; /* in engine->growing: resident, and waiting for more memory */
 	bool waits_with_work; /* first key of the waiting tree; the rank is the second */
 	RB_ENTRY(sal_session) ready_link; /* lane->ready */
+	RB_ENTRY(sal_session) turn_link; /* engine->turns */
 	RB_ENTRY(sal_session) resident_link; /* engine->resident */
 	RB_ENTRY(sal_session) waiting_link; /* engine->waiting */
 	RB_ENTRY(sal_session) size_link; /* lane->members */
@@ -101,6 +126,7 @@ struct sal_session {
 };
 
 RB_HEAD(sal_ready_tree, sal_session);
+RB_HEAD(sal_turn_tree, sal_session);
 RB_HEAD(sal_resident_tree, sal_session);
 RB_HEAD(sal_waiting_tree, sal_session);
 RB_HEAD(sal_size_tree, sal_session);

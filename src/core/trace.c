@@ -11,14 +11,24 @@ static void fill_job(struct sal_trace_entry *entry, const struct sal_job *job)
 	entry->record.ephem_bytes = job->declared.ephem_bytes;
 	entry->job = (struct sal_trace_job){
 		.limit_bytes = job->limit_bytes,
+		.deadline_ns = job->deadline_ns,
 		.weight_milli = job->weight_milli,
 		.priority = job->priority,
 		.kind = (uint8_t)job->kind,
+		.kind_undeclared = job->kind_undeclared,
 	};
 }
 
+static void fill_work(struct sal_trace_entry *entry, const struct sal_iteration *it)
+{
+	entry->work = (struct sal_trace_work){ .program = it->program };
+	if (it->pace)
+		entry->work.pace = *it->pace;
+}
+
 void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engine,
-		    const struct sal_record *r, const struct sal_session *s)
+		    const struct sal_record *r, const struct sal_session *s,
+		    const struct sal_iteration *it)
 {
 	const struct sal_memory *memory = engine ? sal_engine_memory(engine) : NULL;
 
@@ -32,6 +42,14 @@ void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engi
 		.lane_sum_bytes = memory ? memory->lane_sum_bytes : 0,
 	};
 	entry->span = (struct sal_trace_span){ 0 };
+	entry->busy_ns = 0;
+	if (r->what == SAL_SUBMIT && it)
+		fill_work(entry, it);
+	if (r->what == SAL_DONE && it)
+		entry->busy_ns = it->busy_ns;
+	if (r->what == SAL_SET_POLICY && engine)
+		sal_trace_copy_name(entry->policy, sizeof(entry->policy),
+				    sal_policy_name(sal_engine_policy(engine)));
 	if (sal_trace_has_job(entry) && s)
 		fill_job(entry, &s->job);
 }

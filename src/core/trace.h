@@ -15,17 +15,19 @@
 
 #include "core/engine.h"
 
-#define SAL_TRACE_MAGIC UINT64_C(0x33454341525453) /* "STRACE3" */
-#define SAL_TRACE_NAME_BYTES 31
+#define SAL_TRACE_MAGIC UINT64_C(0x34454341525453) /* "STRACE4" */
+#define SAL_TRACE_NAME_BYTES 30
 #define SAL_TRACE_POLICY_BYTES 16
 
 /* For SAL_OPEN and SAL_DECLARE. The record holds the rest of the job: persist_bytes and ephem_bytes
  * are the declared needs, value is total_ns. */
 struct sal_trace_job {
 	uint64_t limit_bytes;
+	uint64_t deadline_ns;
 	uint32_t weight_milli;
 	uint32_t priority;
 	uint8_t kind; /* enum sal_kind */
+	uint8_t kind_undeclared; /* 0 or 1 */
 	char name[SAL_TRACE_NAME_BYTES]; /* for SAL_OPEN; UTF-8, cut to fit, ends in NUL */
 };
 
@@ -33,6 +35,12 @@ struct sal_trace_job {
 struct sal_trace_memory {
 	uint64_t persist_bytes;
 	uint64_t lane_sum_bytes;
+};
+
+/* For SAL_SUBMIT: the program of the iteration, and what was known about the program before. */
+struct sal_trace_work {
+	uint64_t program;
+	struct sal_pace pace;
 };
 
 /* For SAL_DONE: when the iteration really ran, on the caller's clock; 0: unknown. */
@@ -48,12 +56,17 @@ struct sal_trace_entry {
 			struct sal_trace_memory memory; /* for all others */
 			union {
 				struct sal_trace_job job; /* for SAL_OPEN and SAL_DECLARE */
-				struct sal_trace_span span; /* for SAL_DONE */
+				struct sal_trace_work work; /* for SAL_SUBMIT */
+				char policy[SAL_TRACE_POLICY_BYTES]; /* for SAL_SET_POLICY */
+				struct { /* for SAL_DONE */
+					struct sal_trace_span span;
+					uint64_t busy_ns; /* of the iteration */
+				};
 			};
 		};
 	};
 };
-_Static_assert(sizeof(struct sal_trace_entry) <= 128, "an entry is two cache lines");
+_Static_assert(sizeof(struct sal_trace_entry) <= 144, "a ring of entries stays small");
 
 /* The full name of an open session. */
 struct sal_trace_name {
@@ -76,11 +89,12 @@ struct sal_trace_head {
 };
 
 /*
- * Fill in an entry, inside emit. s is the record's session, or NULL. The caller adds names and
- * times of execution. `engine` is NULL while the engine is being created.
+ * Fill in an entry, inside emit. s and it belong to the record, or are NULL. The caller adds names
+ * and times of execution. `engine` is NULL while the engine is being created.
  */
 void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engine,
-		    const struct sal_record *r, const struct sal_session *s);
+		    const struct sal_record *r, const struct sal_session *s,
+		    const struct sal_iteration *it);
 
 /* Copy a name, cut between characters to fit into `size` bytes. Invalid UTF-8 becomes '?'. */
 void sal_trace_copy_name(char *to, size_t size, const char *from);

@@ -22,6 +22,8 @@ enum knob {
 	KNOB_SHORT,
 	KNOB_IDLE,
 	KNOB_GUESS,
+	KNOB_MOVE,
+	KNOB_SLOW,
 	KNOBS
 };
 
@@ -41,6 +43,10 @@ const struct sal_param sal_knobs[] = {
 			SAL_UNIT_TIME, NS_PER_S, 0, 24 * NS_PER_HOUR },
 	[KNOB_GUESS] = { "guess", "least time a job of unknown length is taken to need",
 			 SAL_UNIT_TIME, 600 * NS_PER_S, 0, 1000 * NS_PER_HOUR },
+	[KNOB_MOVE] = { "move", "a job changes its lane at most once in this time", SAL_UNIT_TIME,
+			500 * NS_PER_MS, 0, NS_PER_HOUR },
+	[KNOB_SLOW] = { "slow", "by how many percent others may slow the first job", SAL_UNIT_COUNT,
+			10, 0, 10000 },
 	[KNOBS] = { 0 },
 };
 
@@ -68,6 +74,10 @@ uint64_t sal_knob_get(const struct sal_tuning *tuning, uint32_t knob)
 		return tuning->idle_ns;
 	case KNOB_GUESS:
 		return tuning->guess_ns;
+	case KNOB_MOVE:
+		return tuning->move_ns;
+	case KNOB_SLOW:
+		return tuning->slow_percent;
 	default:
 		return 0;
 	}
@@ -93,6 +103,12 @@ void sal_knob_set(struct sal_tuning *tuning, uint32_t knob, uint64_t value)
 		break;
 	case KNOB_GUESS:
 		tuning->guess_ns = value;
+		break;
+	case KNOB_MOVE:
+		tuning->move_ns = value;
+		break;
+	case KNOB_SLOW:
+		tuning->slow_percent = (uint32_t)value;
 		break;
 	default:
 		break;

@@ -20,6 +20,9 @@ struct sal_policy;
 
 #define SAL_LANES_MAX 64
 
+/* As many lanes as pay: see core/engine/pay.c. */
+#define SAL_LANES_AUTO (SAL_LANES_MAX + 1)
+
 /* Most parameters of one policy. */
 #define SAL_PARAMS_MAX 4
 
@@ -28,8 +31,8 @@ struct sal_policy;
 
 /* Knobs. sal_tuning_default() sets values that suit most machines. */
 struct sal_tuning {
-	uint32_t lanes; /* most lanes at once; 0: the policy decides */
-	uint32_t lane_cap; /* most lanes if the policy decides; 0: no bound */
+	uint32_t lanes; /* most lanes at once; 0: the policy decides; or SAL_LANES_AUTO */
+	uint32_t lane_cap; /* most lanes if `lanes` is no number; 0: no bound */
 	uint64_t page_bytes_per_s; /* copy speed between device and host; 0: no paging */
 	uint32_t page_margin; /* a swap must gain this many times the time of its copies */
 	uint32_t pass_bound; /* a session that is passed over more often than this blocks others */
@@ -38,6 +41,9 @@ struct sal_tuning {
 	uint64_t idle_ns; /* a session idle for this long is paged out for a waiting one */
 	uint64_t guess_ns; /* srtf, mix: least remaining time assumed for a job of unknown length */
 	uint64_t stuck_ns; /* a lane is stuck if its iteration runs for this long; 0: never */
+	uint64_t move_ns; /* a session changes its lane or tier at most once in this time */
+	uint32_t slow_percent; /* how much slower the first in rank may get beside others */
+	uint32_t tiers; /* 1: the device runs iterations of tier 1 behind those of tier 0 */
 };
 
 /* The value in salusd: other sessions go on within a second. In the simulator no lane is stuck. */

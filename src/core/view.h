@@ -66,6 +66,17 @@ struct sal_lane_view {
 	struct sal_session *running; /* NULL at a boundary */
 };
 
+/*
+ * What the lanes gain, measured over the last seconds in which the device was busy. 1000 lanes_milli
+ * is one lane; 1000 rate_milli is the progress of one session that runs alone. 0: not known yet.
+ */
+struct sal_gain_view {
+	uint32_t lanes_milli; /* iterations that ran side by side, on average */
+	uint32_t rate_milli; /* progress of all of them together */
+};
+
+void sal_engine_gain_view(const struct sal_engine *e, struct sal_gain_view *out);
+
 /* The session whose iteration runs in `lane`; NULL: none. */
 struct sal_session *sal_engine_running(const struct sal_engine *e, uint32_t lane);
 
@@ -85,12 +96,23 @@ struct sal_memory_wait {
 	struct sal_session *first; /* this session gets room first; NULL: none */
 };
 
+/* Why a session waits although a lane is idle, or could be opened. */
+enum sal_hold {
+	SAL_HOLD_NONE,
+	SAL_HOLD_NO_GAIN, /* beside those that run it would add too little */
+	SAL_HOLD_FIRST, /* it would slow the first in rank too much */
+	SAL_HOLD_SHARE, /* it had more than its share */
+	SAL_HOLD_SOLO /* a program that is not understood yet runs alone, or is about to */
+};
+
 /* Why a session waits for its turn. */
 struct sal_turn_wait {
 	struct sal_session *running; /* in its lane; NULL: none */
 	bool running_goes_first; /* `running` is also before it in the policy's order */
 	bool is_short; /* its next program is short and goes ahead of the order */
 	bool waits_for_range; /* its lane waits for a neighbour's boundary */
+	enum sal_hold hold; /* why it does not run beside those that run */
+	uint32_t rate_milli, rate_with_milli; /* expected progress of all, without and with it */
 	bool is_order_known; /* false: the policy picks; only the next session is known */
 	uint32_t ahead_count;
 	struct sal_session *ahead[SAL_AHEAD_MAX]; /* in the order of their turns */

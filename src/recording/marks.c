@@ -12,6 +12,13 @@ static void put_needs(const struct rec_events *e, const struct sal_record *r)
 		      (double)r->ephem_bytes / BYTES_PER_MIB);
 }
 
+/* Only what runs behind more urgent jobs has a tier to tell. */
+static void put_tier(const struct rec_events *e, const struct sal_record *r)
+{
+	if (r->what == SAL_GRANT && r->value > 0)
+		(void)fprintf(e->out, "\"tier\":%" PRIu64 ",", r->value);
+}
+
 void rec_mark_in_lane(const struct rec_events *e, unsigned track, const char *job,
 		      const struct sal_record *grant, const struct sal_trace_span *span)
 {
@@ -19,6 +26,7 @@ void rec_mark_in_lane(const struct rec_events *e, unsigned track, const char *jo
 	rec_event_name(e, job);
 	(void)fprintf(e->out, ",\"cat\":\"lane\",\"args\":{\"iteration\":%" PRIu64 ",",
 		      grant->iteration);
+	put_tier(e, grant);
 	put_needs(e, grant);
 	(void)fputs("}}", e->out);
 }
@@ -35,6 +43,7 @@ void rec_mark_in_job(const struct rec_events *e, unsigned track, const struct sa
 	(void)fprintf(e->out,
 		      ",\"cat\":\"iteration\",\"args\":{\"iteration\":%" PRIu64 ",\"lane\":%u,",
 		      grant->iteration, grant->lane);
+	put_tier(e, grant);
 	put_needs(e, grant);
 	(void)fputs("}}", e->out);
 }
@@ -56,11 +65,9 @@ void rec_mark_wait(const struct rec_events *e, unsigned track, const char *why,
 	(void)fputs(",\"cat\":\"wait\"}", e->out);
 }
 
-void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r)
+void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r,
+		      const char *policy)
 {
-	const struct sal_policy *policy = r->what == SAL_SET_POLICY ? sal_policy_numbered(r->value)
-								    : NULL;
-
 	rec_event_open(e, "i", track, r->now_ns);
 	rec_event_name(e, sal_what_name(r->what));
 	(void)fprintf(e->out, ",\"cat\":\"%s\",\"s\":\"%s\",\"args\":{",
@@ -72,8 +79,10 @@ void rec_mark_instant(const struct rec_events *e, unsigned track, const struct s
 		(void)fputs(",\"reason\":", e->out);
 		rec_json_text(e->out, sal_reason_name(r->reason));
 	}
-	if (policy)
-		(void)fprintf(e->out, ",\"policy\":\"%s\"", sal_policy_name(policy));
+	if (policy) {
+		(void)fputs(",\"policy\":", e->out);
+		rec_json_text(e->out, policy);
+	}
 	(void)fputs("}}", e->out);
 }
 

@@ -21,8 +21,9 @@ void rec_mark_copy(const struct rec_events *e, unsigned track, const struct sal_
 void rec_mark_wait(const struct rec_events *e, unsigned track, const char *why,
 		   const struct sal_trace_span *span);
 
-/* A moment of a track; track 0 is the whole process. */
-void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r);
+/* A moment of a track; track 0 is the whole process. policy: chosen then; NULL: none. */
+void rec_mark_instant(const struct rec_events *e, unsigned track, const struct sal_record *r,
+		      const char *policy);
 
 /* From now on the job may hold so much; 0: no limit. */
 void rec_mark_limit(const struct rec_events *e, unsigned track, uint64_t now_ns,

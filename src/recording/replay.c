@@ -12,14 +12,21 @@
 #include "core/session.h"
 #include "recording/trace_impl.h"
 
+struct known_pace {
+	bool is_known; /* the program was submitted */
+	struct sal_pace pace;
+};
+
 struct replay {
 	const struct rec_trace *trace;
+	const struct sal_policy *const *policies; /* borrowed; those that are not built in */
 	struct rec_replay *out;
 	struct sal_engine *engine; /* owned */
 	struct sal_session **sessions; /* owned array; borrowed: engine; by id; NULL: not there */
 	uint64_t opened;
 	struct sal_iteration *iterations; /* owned; one for each submission */
 	size_t submitted;
+	struct known_pace *paces; /* owned; by the number of the program, from 1 */
 	size_t next; /* entry to look at */
 	bool differs;
 };
@@ -76,9 +83,11 @@ static struct sal_job job_of(const struct sal_trace_entry *entry)
 {
 	return (struct sal_job){
 		.kind = (enum sal_kind)entry->job.kind,
+		.kind_undeclared = entry->job.kind_undeclared,
 		.weight_milli = entry->job.weight_milli,
 		.priority = entry->job.priority,
 		.total_ns = entry->record.value,
+		.deadline_ns = entry->job.deadline_ns,
 		.declared = { entry->record.persist_bytes, entry->record.ephem_bytes },
 		.limit_bytes = entry->job.limit_bytes,
 	};
@@ -95,10 +104,30 @@ static bool open_session(struct replay *p, const struct sal_trace_entry *entry)
 			       NULL) >= 0;
 }
 
-static void submit(struct replay *p, const struct sal_record *r, struct sal_session *s)
+/*
+ * What is known about a program. A daemon may know it from former runs, so the first submission
+ * tells. NULL: nothing is known, or the number is out of range.
+ */
+static struct sal_pace *pace_of(struct replay *p, const struct sal_trace_work *work)
+{
+	uint64_t number = work->program;
+
+	if (number == 0 || number > p->trace->head->count)
+		return NULL;
+	if (!p->paces[number].is_known) {
+		p->paces[number].is_known = true;
+		p->paces[number].pace = work->pace;
+	}
+	return &p->paces[number].pace;
+}
+
+static void submit(struct replay *p, const struct sal_trace_entry *entry, struct sal_session *s)
 {
 	struct sal_iteration *it = &p->iterations[p->submitted++];
+	const struct sal_record *r = &entry->record;
 
+	it->program = entry->work.program;
+	it->pace = pace_of(p, &entry->work);
 	it->id = r->iteration;
 	it->needs = (struct sal_needs){ r->persist_bytes, r->ephem_bytes };
 	it->grow_bytes = r->grow_bytes;
@@ -126,12 +155,14 @@ static bool copied(struct replay *p, const struct sal_record *r, struct sal_sess
 	return true;
 }
 
-static bool done(struct replay *p, const struct sal_record *r, struct sal_session *s)
+static bool done(struct replay *p, const struct sal_trace_entry *entry, struct sal_session *s)
 {
+	const struct sal_record *r = &entry->record;
 	bool last = s->closing;
 
 	if (!s->running || s->running->id != r->iteration)
 		return false;
+	s->running->busy_ns = entry->busy_ns;
 	sal_engine_done(p->engine, r->now_ns, s, r->value);
 	if (last)
 		p->sessions[r->session] = NULL;
@@ -160,7 +191,7 @@ static bool put_of_session(struct replay *p, const struct sal_trace_entry *entry
 	case SAL_CLOSE:
 		return close_session(p, r, s);
 	case SAL_DONE:
-		return done(p, r, s);
+		return done(p, entry, s);
 	case SAL_PAGED_OUT:
 	case SAL_PAGED_IN:
 	case SAL_PAGE_OUT_FAILED:
@@ -174,7 +205,7 @@ static bool put_of_session(struct replay *p, const struct sal_trace_entry *entry
 		sal_engine_need(p->engine, r->now_ns, s, r->value);
 		return true;
 	case SAL_SUBMIT:
-		submit(p, r, s);
+		submit(p, entry, s);
 		return true;
 	case SAL_PAUSE:
 		sal_engine_pause(p->engine, r->now_ns, s);
@@ -185,6 +216,16 @@ static bool put_of_session(struct replay *p, const struct sal_trace_entry *entry
 	default:
 		return false;
 	}
+}
+
+static const struct sal_policy *find_policy(const struct replay *p, const char *name)
+{
+	const struct sal_policy *const *policy;
+
+	for (policy = p->policies; policy && *policy; policy++)
+		if (strcmp(sal_policy_name(*policy), name) == 0)
+			return *policy;
+	return sal_policy_find(name);
 }
 
 static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
@@ -208,7 +249,7 @@ static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
 				     r->value);
 		return true;
 	case SAL_SET_POLICY:
-		policy = sal_policy_numbered(r->value);
+		policy = find_policy(p, rec_entry_policy(entry));
 		return policy && sal_engine_set_policy(p->engine, r->now_ns, policy, NULL) >= 0;
 	default:
 		return r->session > 0 && r->session <= p->opened && p->sessions[r->session] &&
@@ -216,12 +257,34 @@ static bool put_event(struct replay *p, const struct sal_trace_entry *entry)
 	}
 }
 
+static int check_policy(const struct replay *p, const char *name, struct sal_err *err)
+{
+	if (find_policy(p, name))
+		return SAL_OK;
+	return sal_err_set(err, SAL_DATA_LOSS,
+			   "it was made under the policy \"%s\", which is not built in; name its "
+			   "file: --policy ./FILE.so",
+			   name);
+}
+
+/* All policies of the trace must be known before the first decision is compared. */
+static int check_policies(const struct replay *p, struct sal_err *err)
+{
+	int rc = check_policy(p, p->trace->head->policy, err);
+	uint64_t i;
+
+	for (i = 0; rc >= 0 && i < p->trace->head->count; i++)
+		if (p->trace->entries[i].record.what == SAL_SET_POLICY)
+			rc = check_policy(p, rec_entry_policy(&p->trace->entries[i]), err);
+	return rc;
+}
+
 static int set_up(struct replay *p, struct sal_err *err)
 {
 	const struct sal_trace_head *head = p->trace->head;
 	struct sal_engine_config cfg = {
 		.capacity_bytes = head->capacity_bytes,
-		.policy = sal_policy_find(head->policy),
+		.policy = find_policy(p, head->policy),
 		.tuning = head->tuning,
 		.emit = on_decision,
 		.emit_ctx = p,
@@ -232,11 +295,12 @@ static int set_up(struct replay *p, struct sal_err *err)
 				   "its first %llu records were dropped; a replay must start from "
 				   "an empty engine",
 				   (unsigned long long)head->dropped);
-	if (!cfg.policy)
-		return sal_err_set(err, SAL_DATA_LOSS, "no policy \"%s\"", head->policy);
+	if (check_policies(p, err) < 0)
+		return -SAL_DATA_LOSS;
 	p->sessions = calloc(head->count + 2, sizeof(struct sal_session *));
 	p->iterations = calloc(head->count + 1, sizeof(*p->iterations));
-	if (!p->sessions || !p->iterations)
+	p->paces = calloc(head->count + 1, sizeof(*p->paces));
+	if (!p->sessions || !p->iterations || !p->paces)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	return sal_engine_create(&cfg, &p->engine, err);
 }
@@ -257,18 +321,20 @@ static int step(struct replay *p, struct sal_err *err)
 	return sal_engine_check(p->engine, err) ? SAL_OK : -SAL_INTERNAL;
 }
 
-int rec_replay_run(const struct rec_trace *trace, struct rec_replay *out, struct sal_err *err)
+int rec_replay_run(const struct rec_trace *trace, const struct sal_policy *const *policies,
+		   struct rec_replay *out, struct sal_err *err)
 {
-	struct replay p = { .trace = trace, .out = out };
+	struct replay p = { .trace = trace, .policies = policies, .out = out };
 	int rc;
 
 	memset(out, 0, sizeof(*out));
 	rc = set_up(&p, err);
-	while (rc >= 0 && !p.differs && p.next < trace->head->count)
+	while (rc >= 0 && p.engine && !p.differs && p.next < trace->head->count)
 		rc = step(&p, err);
 	out->identical = rc >= 0 && !p.differs;
 	sal_engine_destroy(p.engine);
 	free(p.sessions);
 	free(p.iterations);
+	free(p.paces);
 	return rc < 0 ? rc : SAL_OK;
 }

@@ -11,6 +11,8 @@
 #include "core/record.h"
 #include "recording/trace.h"
 
+struct sal_policy;
+
 struct rec_replay {
 	size_t events, decisions, grants; /* as recorded, up to the difference if there is one */
 	bool identical;
@@ -20,9 +22,11 @@ struct rec_replay {
 };
 
 /*
+ * `policies` are those that are not built in, ended by NULL; NULL: there are none.
  * -SAL_FAILED_PRECONDITION: the beginning is missing; -SAL_DATA_LOSS: an event could not have
  * happened. A difference is no error.
  */
-int rec_replay_run(const struct rec_trace *trace, struct rec_replay *out, struct sal_err *err);
+int rec_replay_run(const struct rec_trace *trace, const struct sal_policy *const *policies,
+		   struct rec_replay *out, struct sal_err *err);
 
 #endif

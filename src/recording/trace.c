@@ -36,12 +36,31 @@ const struct rec_field rec_tuning_fields[] = {
 	FIELD(sal_tuning, pass_bound),
 	FIELD(sal_tuning, guess_ns),
 	LATER(sal_tuning, stuck_ns),
+	LATER(sal_tuning, move_ns),
+	LATER(sal_tuning, slow_percent),
+	LATER(sal_tuning, tiers),
 	{ NULL, 0, 0, false },
 };
 
 const struct rec_field rec_job_fields[] = {
-	FIELD(sal_trace_job, kind),	FIELD(sal_trace_job, weight_milli),
-	FIELD(sal_trace_job, priority), FIELD(sal_trace_job, limit_bytes),
+	FIELD(sal_trace_job, kind),
+	FIELD(sal_trace_job, weight_milli),
+	FIELD(sal_trace_job, priority),
+	FIELD(sal_trace_job, limit_bytes),
+	LATER(sal_trace_job, deadline_ns),
+	LATER(sal_trace_job, kind_undeclared),
+	{ NULL, 0, 0, false },
+};
+
+const struct rec_field rec_work_fields[] = {
+	LATER(sal_trace_work, program),
+	LATER(sal_trace_work, pace.alone_ns),
+	LATER(sal_trace_work, pace.runs),
+	LATER(sal_trace_work, pace.alone_runs),
+	LATER(sal_trace_work, pace.util_milli),
+	LATER(sal_trace_work, pace.beside_runs),
+	LATER(sal_trace_work, pace.told_milli),
+	LATER(sal_trace_work, pace.beside_ns),
 	{ NULL, 0, 0, false },
 };
 
@@ -51,9 +70,14 @@ const struct rec_field rec_span_fields[] = {
 	{ NULL, 0, 0, false },
 };
 
+const struct rec_field rec_done_fields[] = {
+	LATER(sal_trace_entry, busy_ns),
+	{ NULL, 0, 0, false },
+};
+
 /* Add new fields of these structs to the lists above: a replay needs them. */
 _Static_assert(sizeof(struct sal_record) == 64, "rec_record_fields has them all");
-_Static_assert(sizeof(struct sal_tuning) == 64, "rec_tuning_fields has them all");
+_Static_assert(sizeof(struct sal_tuning) == 80, "rec_tuning_fields has them all");
 
 uint64_t rec_field_get(const struct rec_field *f, const void *from)
 {
@@ -96,9 +120,18 @@ bool rec_entry_is_valid(const struct sal_trace_entry *entry)
 		return false;
 	if ((r->what == SAL_GRANT || r->what == SAL_DONE) && r->lane == SAL_NO_LANE)
 		return false;
+	if (r->what == SAL_SET_POLICY && !memchr(entry->policy, '\0', sizeof(entry->policy)))
+		return false;
 	return !sal_trace_has_job(entry) ||
-	       (entry->job.kind < SAL_KINDS &&
+	       (entry->job.kind < SAL_KINDS && entry->job.kind_undeclared <= 1 &&
 		memchr(entry->job.name, '\0', sizeof(entry->job.name)));
+}
+
+const char *rec_entry_policy(const struct sal_trace_entry *entry)
+{
+	const struct sal_policy *policy = sal_policy_numbered(entry->record.value);
+
+	return policy ? sal_policy_name(policy) : entry->policy;
 }
 
 static bool is_valid(const struct rec_trace *trace)

@@ -39,6 +39,8 @@ static void put_entries(struct rec_tracks *tracks, const struct rec_trace *trace
 	for (i = 0; i < trace->head->count; i++) {
 		const struct sal_trace_entry *e = &trace->entries[i];
 
+		if (e->record.what == SAL_SET_POLICY)
+			tracks->policy = rec_entry_policy(e);
 		rec_tracks_put(tracks, &e->record, e->record.what == SAL_DONE ? &e->span : NULL);
 		if (sal_trace_has_job(e))
 			rec_tracks_put_limit(tracks, &e->record, e->job.limit_bytes);

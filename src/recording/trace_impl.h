@@ -16,7 +16,7 @@
 #include "recording/trace.h"
 #include "recording/draw/picture.h"
 
-#define REC_TRACE_VERSION 3 /* version 2 lacks set_param */
+#define REC_TRACE_VERSION 4 /* version 3 lacks programs and deadlines, version 2 also set_param */
 #define REC_TRACE_OLDEST 1 /* lacks failed copies and stuck lanes */
 
 /* A number of a struct, and its name in JSON. */
@@ -28,11 +28,14 @@ struct rec_field {
 };
 
 /* All of struct sal_record but what, lane and reason; of struct sal_tuning; of struct sal_trace_job
- * but the name; of struct sal_trace_span. Each ends with a NULL name. */
+ * but the name; of struct sal_trace_work; of struct sal_trace_span; what else an entry of SAL_DONE
+ * has. Each ends with a NULL name. */
 extern const struct rec_field rec_record_fields[];
 extern const struct rec_field rec_tuning_fields[];
 extern const struct rec_field rec_job_fields[];
+extern const struct rec_field rec_work_fields[];
 extern const struct rec_field rec_span_fields[];
+extern const struct rec_field rec_done_fields[];
 
 uint64_t rec_field_get(const struct rec_field *f, const void *from);
 /* False if it does not fit. */
@@ -40,6 +43,9 @@ bool rec_field_set(const struct rec_field *f, void *to, uint64_t value);
 
 /* Does the entry have everything that its users rely on? */
 bool rec_entry_is_valid(const struct sal_trace_entry *entry);
+
+/* The name of the policy that rules after a SAL_SET_POLICY. */
+const char *rec_entry_policy(const struct sal_trace_entry *entry);
 
 /* The trace as one JSON object, the value of the key "salus". */
 void rec_trace_put(FILE *out, const struct rec_trace *trace);

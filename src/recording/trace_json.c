@@ -52,12 +52,16 @@ static void put_memory(struct pairs *p, const struct sal_trace_memory *now,
 	*last = *now;
 }
 
+static void put_done(struct pairs *p, const struct sal_trace_entry *entry)
+{
+	put_fields(p, rec_span_fields, &entry->span);
+	put_fields(p, rec_done_fields, entry);
+}
+
 /* Writes the parts of an entry that are not in its record. */
 static void put_extras(struct pairs *p, const struct sal_trace_entry *entry,
 		       struct sal_trace_memory *last)
 {
-	const struct sal_policy *policy = sal_policy_numbered(entry->record.value);
-
 	if (sal_record_is_decision(&entry->record))
 		return;
 	if (entry->record.what == SAL_SET_TUNING) {
@@ -69,10 +73,12 @@ static void put_extras(struct pairs *p, const struct sal_trace_entry *entry,
 		put_fields(p, rec_job_fields, &entry->job);
 	if (entry->record.what == SAL_OPEN)
 		put_text(p, "name", entry->job.name);
+	else if (entry->record.what == SAL_SUBMIT)
+		put_fields(p, rec_work_fields, &entry->work);
 	else if (entry->record.what == SAL_DONE)
-		put_fields(p, rec_span_fields, &entry->span);
+		put_done(p, entry);
 	else if (entry->record.what == SAL_SET_POLICY)
-		put_text(p, "policy", policy ? sal_policy_name(policy) : "");
+		put_text(p, "policy", rec_entry_policy(entry));
 }
 
 static int lane_number(const struct sal_record *r)

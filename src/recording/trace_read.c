@@ -104,12 +104,16 @@ static bool get_entry(const json_t *row, struct sal_trace_entry *entry,
 		return false;
 	if (entry->record.what == SAL_OPEN)
 		sal_trace_copy_name(entry->job.name, sizeof(entry->job.name), name ? name : "");
+	if (entry->record.what == SAL_SUBMIT)
+		return get_fields(extras, rec_work_fields, &entry->work);
 	if (entry->record.what == SAL_DONE)
-		return get_fields(extras, rec_span_fields, &entry->span);
+		return get_fields(extras, rec_span_fields, &entry->span) &&
+		       get_fields(extras, rec_done_fields, entry);
 	if (entry->record.what == SAL_SET_POLICY) {
 		if (!policy)
 			return false;
 		entry->record.value = sal_policy_number(sal_policy_find(policy));
+		sal_trace_copy_name(entry->policy, sizeof(entry->policy), policy);
 	}
 	return true;
 }

@@ -181,13 +181,10 @@ static bool ends_copy(const struct sal_record *r)
 }
 
 /* The policy that rules after the record. */
-static const char *ruler_of(const struct sal_record *r)
+static const char *ruler_of(const struct sal_trace_entry *e)
 {
-	const struct sal_policy *policy = sal_policy_numbered(r->value);
-
-	if (r->what == SAL_EJECT)
-		return sal_policy_name(&sal_policy_fifo);
-	return policy ? sal_policy_name(policy) : NULL;
+	return e->record.what == SAL_EJECT ? sal_policy_name(&sal_policy_fifo)
+					   : rec_entry_policy(e);
 }
 
 static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
@@ -199,7 +196,7 @@ static void add_entry(struct drawing *d, const struct sal_trace_entry *e)
 	struct rec_job *j = &d->picture.jobs[job];
 
 	if (r->what == SAL_SET_POLICY || r->what == SAL_EJECT)
-		add_policy(d, r->now_ns, ruler_of(r));
+		add_policy(d, r->now_ns, ruler_of(e));
 	if (!name)
 		return;
 	if (j->submit_ns == REC_NEVER)

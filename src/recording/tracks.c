@@ -316,7 +316,8 @@ void rec_tracks_put(struct rec_tracks *t, const struct sal_record *r,
 	if (job)
 		put_of_job(t, job, r, span);
 	if (is_instant(r->what))
-		rec_mark_instant(&t->events, job ? job_track(t, job) : 0, r);
+		rec_mark_instant(&t->events, job ? job_track(t, job) : 0, r,
+				 r->what == SAL_SET_POLICY ? t->policy : NULL);
 }
 
 void rec_tracks_put_limit(struct rec_tracks *t, const struct sal_record *r, uint64_t limit_bytes)

@@ -22,6 +22,8 @@ struct rec_tracks {
 	struct rec_track_job *jobs; /* owned; by session */
 	size_t job_count, job_room;
 	uint64_t now_ns; /* of the last record */
+	const char
+		*policy; /* borrowed: the caller's; name of the policy of the next SAL_SET_POLICY */
 	uint64_t waiting, running; /* iterations, of all jobs */
 	uint64_t last_waiting, last_running; /* as the counter was last written */
 };

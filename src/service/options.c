@@ -18,7 +18,7 @@
 #include "service/limits.h"
 #include "service/trace.h"
 
-/* Each record takes 128 bytes. */
+/* Each record takes 144 bytes. */
 #define TRACE_RECORDS_MIN 64u
 #define TRACE_RECORDS_MAX (1u << 26)
 
@@ -28,16 +28,23 @@
  */
 #define MEMORY_PERCENT 80
 
+/* How many lanes there are if nobody says: a number, 0 or SAL_LANES_AUTO. */
+#define DEFAULT_LANES SAL_LANES_AUTO
+
 static int set_lanes(struct svc_setup *setup, const char *value)
 {
 	char *end;
 	unsigned long lanes = strtoul(value, &end, 10);
 
+	if (strcmp(value, "auto") == 0) {
+		setup->options.lanes = SAL_LANES_AUTO;
+		return SAL_OK;
+	}
 	if (*value < '0' || *value > '9' || *end || lanes > SAL_LANES_MAX)
 		return sal_err_set(
 			&setup->err, SAL_INVALID_ARGUMENT,
-			"lanes is \"%s\", expected 0 (as many as the policy wants) to %d", value,
-			SAL_LANES_MAX);
+			"lanes is \"%s\", expected auto, or 0 (as many as the policy wants) to %d",
+			value, SAL_LANES_MAX);
 	setup->options.lanes = (uint32_t)lanes;
 	return SAL_OK;
 }
@@ -62,8 +69,9 @@ static int set_policy(struct svc_setup *setup, const char *value)
 {
 	char names[SAL_POLICY_NAMES_BYTES];
 
+	setup->policy_path = sal_loader_is_path(value) ? value : NULL;
 	setup->options.policy = sal_policy_find(value);
-	if (setup->options.policy)
+	if (setup->options.policy || setup->policy_path)
 		return SAL_OK;
 	return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT,
 			   "there is no policy \"%.60s\"; there are %s", value,
@@ -154,13 +162,14 @@ static const struct setting settings[] = {
 	  AT(socket_path), NULL },
 	{ "plugin", "PATH", "the vendor's PJRT plugin (default: XLA:CPU), or `fake`", TEXT,
 	  AT(plugin_path), NULL },
-	{ "policy", "NAME", "who goes first (default fair); see below", CUSTOM, 0, set_policy },
+	{ "policy", "NAME", "who goes first (default fair), or a file, ./mine.so; see below",
+	  CUSTOM, 0, set_policy },
 	{ "tune", "NAME=VALUE", "a knob, or a parameter of the policy; `salus policy` lists them",
 	  CUSTOM, 0, add_tune },
 	{ "memory", "SIZE", "of the device (default: 80 % of what the machine or cgroup allows)",
 	  BYTES, AT(memory_bytes), NULL },
-	{ "lanes", "N", "most lanes at once (default: as many as the policy wants)", CUSTOM, 0,
-	  set_lanes },
+	{ "lanes", "N", "most lanes at once (default auto: as many as pay; 0: as the policy wants)",
+	  CUSTOM, 0, set_lanes },
 	{ "cache", "DIR", "compiled programs (default: the user's cache), or `none`", TEXT,
 	  AT(cache_dir), NULL },
 	{ "cache-size", "SIZE", "bound of that (default 4GiB)", BYTES, AT(cache_bytes), NULL },
@@ -348,12 +357,14 @@ static void set_defaults(struct svc_setup *setup)
 
 	memset(setup, 0, sizeof(*setup));
 	o->memory_bytes = allowed_bytes / 100 * MEMORY_PERCENT;
+	o->lanes = DEFAULT_LANES;
 	o->trace_records = SVC_TRACE_ENTRIES;
 	o->cache_bytes = UINT64_C(4) << 30;
 	o->log_bytes = UINT64_C(16) << 20;
 	o->compile_time_ns = SAL_COMPILE_TIME_NS;
 	o->compile_memory_bytes = allowed_bytes / 2;
 	o->policy = &sal_policy_fair;
+	o->loader = &setup->loader;
 	svc_limits_default(&o->limits, allowed_bytes);
 	if (sal_path_cache_dir(setup->cache_dir, sizeof(setup->cache_dir), NULL) >= 0)
 		o->cache_dir = setup->cache_dir;
@@ -378,6 +389,8 @@ static int complete(struct svc_setup *setup)
 		rc = sal_path_program("salus-compile", setup->helper_path,
 				      sizeof(setup->helper_path), &setup->err);
 	o->helper_path = setup->helper_path;
+	if (rc >= 0 && setup->policy_path)
+		rc = sal_loader_load(&setup->loader, setup->policy_path, &o->policy, &setup->err);
 	if (rc >= 0)
 		rc = check_tunes(setup);
 	if (!o->plugin_path)
@@ -405,4 +418,5 @@ void svc_setup_fini(struct svc_setup *setup)
 
 	for (i = 0; i < SVC_SETTINGS_MAX; i++)
 		free(setup->texts[i]);
+	sal_loader_fini(&setup->loader);
 }

@@ -16,6 +16,7 @@
 
 #include "base/err.h"
 #include "link/paths.h"
+#include "loader/loader.h"
 #include "service/limits.h"
 
 struct sal_policy;
@@ -44,6 +45,7 @@ struct svc_options {
 	bool no_profiles; /* salusd does not remember jobs */
 	struct svc_limits limits;
 	const struct sal_policy *policy;
+	struct sal_loader *loader; /* borrowed: setup; policies from files; main thread */
 	const char *tunes[SVC_TUNES_MAX]; /* `name=value` each, known to the policy */
 	uint32_t tune_count;
 };
@@ -55,6 +57,8 @@ struct svc_options {
 struct svc_setup {
 	struct svc_options options;
 	char socket_path[SAL_PATH_BYTES], helper_path[SAL_PATH_BYTES], cache_dir[SAL_PATH_BYTES];
+	struct sal_loader loader;
+	const char *policy_path; /* borrowed: argv or texts; NULL: the policy is built in */
 	char *texts[SVC_SETTINGS_MAX]; /* owned; values from the configuration file */
 	char tunes[SVC_TUNES_MAX][SVC_TUNE_BYTES];
 	struct sal_err err;

@@ -10,6 +10,7 @@
 
 #include "base/log/log.h"
 #include "base/sys/clock.h"
+#include "base/sys/machine.h"
 #include "compile/pool/pool.h"
 #include "core/engine.h"
 #include "service/client/connections.h"
@@ -17,7 +18,7 @@
 #include "service/client/news.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
-#include "service/memory/lane.h"
+#include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
 #include "service/run/carrier.h"
@@ -105,6 +106,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = server->options.lanes;
 	cfg.tuning.lane_cap = LANES_UNASKED;
+	cfg.tuning.tiers = server->has_tiers;
 	cfg.tuning.stuck_ns = SAL_STUCK_NS;
 	server->grain_bytes = server->options.memory_bytes / GRAINS;
 	if (server->grain_bytes > GRAIN_BYTES_MAX)
@@ -132,7 +134,6 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 		.plugin_path = server->options.plugin_path,
 		.memory_bytes = server->options.memory_bytes,
 	};
-	struct sal_stream *stream;
 	int rc;
 
 	server->ops = is_fake(&server->options) ? &sal_device_fake : &sal_device_pjrt;
@@ -140,7 +141,9 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 	if (rc < 0)
 		return rc;
 	server->carries_in_done = server->ops->can_execute_in_done(server->device);
-	rc = svc_lane_open(server, 0, &stream, err);
+	server->has_tiers = server->ops->has_tiers(server->device);
+	server->cpus = sal_machine_cpus();
+	rc = svc_stream_open(server, 0, err);
 	if (rc < 0)
 		return rc;
 	server->facts =
@@ -185,12 +188,9 @@ static void watch(struct svc_server *server)
 
 static void init_lists(struct svc_server *server)
 {
-	uint32_t i;
-
 	svc_lock_init(&server->lock);
 	svc_carriers_init(&server->carriers);
-	for (i = 0; i < SAL_LANES_MAX; i++)
-		(void)pthread_mutex_init(&server->lanes[i].opening, NULL);
+	svc_streams_init(server);
 	TAILQ_INIT(&server->sessions);
 	TAILQ_INIT(&server->posted);
 	TAILQ_INIT(&server->tasks);
@@ -281,13 +281,7 @@ static bool stop_threads(struct svc_server *server)
 
 static void close_device(struct svc_server *server)
 {
-	uint32_t i;
-
-	for (i = 0; i < SAL_LANES_MAX; i++) {
-		if (server->ops)
-			svc_vendor(server)->close_stream(server->lanes[i].stream);
-		(void)pthread_mutex_destroy(&server->lanes[i].opening);
-	}
+	svc_streams_fini(server);
 	if (server->ops)
 		svc_vendor(server)->close(server->device);
 }
@@ -309,7 +303,7 @@ void svc_server_close(struct svc_server *server)
 	svc_connections_close(server);
 	svc_recall_save(server);
 	svc_on_tasks(&server->task_bell); /* their sessions are gone: the tasks are dropped */
-	while (server->preparing > 0) /* these tasks use the pool */
+	while (server->preparing > 0) /* these tasks use the pool, a load uses the server */
 		(void)uv_run(&server->loop, UV_RUN_ONCE);
 	if (server->pool)
 		sal_compile_pool_close(server->pool);

@@ -6,7 +6,7 @@
  *     client/      clients: the socket, sessions, their records, completions
  *     admin/       answers to `salus ps` and similar commands
  *     run/         execution: the worker, errands, dispatching, compile tasks
- *     memory/      device memory of sessions: buffers, programs, lanes, paging
+ *     memory/      device memory of sessions: buffers, programs, streams, paging
  *     profile/     needs of earlier jobs
  *
  * Ownership is a tree: the server owns sessions; a session owns its buffers, programs and
@@ -31,9 +31,10 @@
 #include "service/client/news.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
+#include "service/load.h"
 #include "service/lock.h"
 #include "service/memory/buffer.h"
-#include "service/memory/lane.h"
+#include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
 #include "service/run/carrier.h"
@@ -51,7 +52,9 @@ struct svc_server {
 	const struct sal_device_ops *ops; /* call them through svc_vendor */
 	struct sal_device *device; /* owned */
 	bool carries_in_done; /* the driver allows calls from within a report */
-	struct svc_lane lanes[SAL_LANES_MAX];
+	bool has_tiers; /* of the device */
+	uint32_t cpus; /* that this process may use */
+	struct svc_stream streams[SVC_STREAMS_MAX];
 	struct svc_ledger ledger; /* has its own lock */
 	void *facts; /* owned; about the device, packed for clients */
 	size_t fact_size;
@@ -78,6 +81,8 @@ struct svc_server {
 	struct svc_worker worker;
 	struct svc_watch watch;
 	struct svc_carriers carriers;
+	struct svc_lane lanes[SAL_LANES_MAX];
+	uint64_t program_count; /* shared programs so far */
 	uint32_t queued; /* executions that have not started */
 	uint32_t running; /* executions that started and are not accounted for */
 	_Atomic uint32_t alive; /* sessions whose memory is not freed */
@@ -88,7 +93,8 @@ struct svc_server {
 	uv_loop_t loop;
 	uv_poll_t listener;
 	uv_async_t task_bell;
-	uint32_t preparing; /* tasks that threads of libuv prepare */
+	uint32_t preparing; /* tasks and loads that threads of libuv work on */
+	struct svc_load load;
 	uv_signal_t on_term, on_int;
 	uv_timer_t idle_timer, hello_timer;
 	struct svc_listen listen;

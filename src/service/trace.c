@@ -76,15 +76,17 @@ void svc_trace_close(struct svc_trace *t)
 }
 
 void svc_trace_put(struct svc_trace *t, const struct sal_engine *engine, const struct sal_record *r,
-		   const struct sal_session *s, const char *name, const struct sal_trace_span *span)
+		   const struct svc_trace_about *about)
 {
 	struct sal_trace_entry *entry = &t->entries[t->put++ & (t->room - 1)];
 
-	sal_trace_fill(entry, engine, r, s);
-	if (r->what == SAL_OPEN && name)
-		sal_trace_copy_name(entry->job.name, sizeof(entry->job.name), name);
-	else if (r->what == SAL_DONE && span)
-		entry->span = *span;
+	sal_trace_fill(entry, engine, r, about->session, about->iteration);
+	if (r->what == SAL_OPEN && about->name)
+		sal_trace_copy_name(entry->job.name, sizeof(entry->job.name), about->name);
+	else if (r->what == SAL_DONE)
+		entry->span = about->span;
+	else if (r->what == SAL_SET_POLICY && !engine)
+		memcpy(entry->policy, t->head.policy, sizeof(entry->policy));
 }
 
 uint64_t svc_trace_bytes(uint64_t entries, uint64_t names)

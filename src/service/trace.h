@@ -46,13 +46,18 @@ int svc_trace_open(struct svc_trace *t, const struct sal_engine_config *cfg, uin
 /* Accepts a trace that was not opened. */
 void svc_trace_close(struct svc_trace *t);
 
-/*
- * Add an entry, from within the engine's callback. `name` is the session's; `span` is that of the
- * iteration that ended; both may be NULL.
- */
+/* What the record is about. All of it may be NULL, or zero. */
+struct svc_trace_about {
+	const struct sal_session *session;
+	const struct sal_iteration *iteration;
+	const char *name; /* the session's */
+	struct sal_trace_span span; /* of the iteration that ended */
+};
+
+/* Add an entry, from within the engine's callback. While the engine is being created, `engine` is
+ * NULL, and the policy is the head's. */
 void svc_trace_put(struct svc_trace *t, const struct sal_engine *engine, const struct sal_record *r,
-		   const struct sal_session *s, const char *name,
-		   const struct sal_trace_span *span);
+		   const struct svc_trace_about *about);
 
 /* Entries in the ring. */
 static inline uint64_t svc_trace_count(const struct svc_trace *t)

@@ -24,6 +24,7 @@ static int put_result(FILE *out, unsigned pid, const struct sim_result *r, struc
 
 	if (rc < 0)
 		return rc;
+	tracks.policy = r->policy;
 	rec_tracks_name(&tracks, r->policy, lanes_used(r));
 	for (i = 0; i < r->job_count; i++)
 		rec_tracks_add_job(&tracks, i + 1, r->jobs[r->arrivals[i]].job->name);

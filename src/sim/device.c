@@ -4,19 +4,35 @@
 #include "sim/run_impl.h"
 
 #define NS_PER_S 1e9
+/* What is left for tier 1 beside iterations that fill the device. */
+#define LEAST_ROOM 0.001
+
+/* Speed of the iterations of a tier. Tier 1 has what tier 0 leaves. */
+static double speed_of(const struct sim *sim, uint32_t tier)
+{
+	double room = 1 - (tier == 1 ? sim->load[0] : 0);
+
+	if (sim->load[tier] <= room)
+		return 1;
+	return room > LEAST_ROOM ? room / sim->load[tier] : LEAST_ROOM / sim->load[tier];
+}
 
 void sim_advance(struct sim *sim, uint64_t to_ns)
 {
 	double passed = (double)(to_ns - sim->now_ns);
+	uint32_t tier;
 
-	if (sim->busy_mask) {
-		sim->work += sim->load > 1 ? passed / sim->load : passed;
-		sim->out->busy_ns += sim->load > 1 ? passed : passed * sim->load;
-	}
+	for (tier = 0; tier < SIM_TIERS; tier++)
+		if (sim->load[tier] > 0) {
+			double done = passed * speed_of(sim, tier);
+
+			sim->work[tier] += done;
+			sim->out->busy_ns += done * sim->load[tier];
+		}
 	sim->now_ns = to_ns;
 }
 
-void sim_start_iteration(struct sim *sim, uint32_t job, uint32_t lane,
+void sim_start_iteration(struct sim *sim, uint32_t job, uint32_t lane, uint32_t tier,
 			 const struct sal_iteration *it)
 {
 	const struct sim_job *j = &sim->workload->jobs[job];
@@ -30,36 +46,54 @@ void sim_start_iteration(struct sim *sim, uint32_t job, uint32_t lane,
 	}
 	if (result->start_ns == SIM_NEVER)
 		result->start_ns = sim->now_ns;
-	if (!sim->busy_mask)
-		sim->work = 0; /* a fresh start keeps the clock exact */
+	if (sim->load[tier] == 0)
+		sim->work[tier] = 0; /* a fresh start keeps the clock exact */
 	sim->running[lane] = (struct sim_running){
 		.job = job,
 		.active = true,
 		.start_ns = sim->now_ns,
-		.end_work = sim->work + (double)length,
+		.tier = tier,
+		.end_work = sim->work[tier] + (double)length,
+		.length_ns = length,
 		.util = j->util,
 	};
 	sim->busy_mask |= UINT64_C(1) << lane;
-	sim->load += j->util;
+	sim->load[tier] += j->util;
+	sim->count[tier]++;
+}
+
+void sim_end_iteration(struct sim *sim, uint32_t lane)
+{
+	struct sim_running *run = &sim->running[lane];
+
+	run->active = false;
+	sim->busy_mask &= ~(UINT64_C(1) << lane);
+	sim->load[run->tier] = --sim->count[run->tier] ? sim->load[run->tier] - run->util : 0;
+}
+
+/* Time until the iteration ends, if nothing changes. */
+static double time_left(const struct sim *sim, const struct sim_running *run)
+{
+	return (run->end_work - sim->work[run->tier]) / speed_of(sim, run->tier);
 }
 
 int sim_next_end(const struct sim *sim, uint64_t *out_ns)
 {
+	double left = 0;
 	uint64_t rest;
-	double left;
 	int best = -1;
 
 	for (rest = sim->busy_mask; rest; rest &= rest - 1) {
 		int i = __builtin_ctzll(rest);
+		double this_left = time_left(sim, &sim->running[i]);
 
-		if (best < 0 || sim->running[i].end_work < sim->running[best].end_work)
-			best = i;
+		if (best >= 0 && this_left >= left)
+			continue;
+		best = i;
+		left = this_left;
 	}
 	if (best < 0)
 		return -1;
-	left = sim->running[best].end_work - sim->work;
-	if (sim->load > 1)
-		left *= sim->load;
 	*out_ns = sim->now_ns + (left > 0 ? (uint64_t)llround(ceil(left - 1e-6)) : 0);
 	return best;
 }

@@ -24,6 +24,12 @@ static double mean_latency_s(const struct sim_job_result *r)
 	return r->iterations ? (double)r->latency_sum_ns / (double)r->iterations / NS_PER_S : 0;
 }
 
+/* Was the job refused because of its deadline? */
+static bool is_late(const struct sim_job_result *r)
+{
+	return r->refused && (r->reason == SAL_REFUSE_DEADLINE || r->reason == SAL_REFUSE_LOAD);
+}
+
 static void print_jobs(FILE *out, const struct sim_result *result)
 {
 	size_t i;
@@ -36,8 +42,9 @@ static void print_jobs(FILE *out, const struct sim_result *result)
 		double submit = (double)r->job->submit_ns / NS_PER_S;
 
 		if (r->refused) {
-			(void)fprintf(out, "%-24s %10.1f refused: needs more than the device has\n",
-				      r->job->name, submit);
+			(void)fprintf(out, "%-24s %10.1f refused: %s\n", r->job->name, submit,
+				      is_late(r) ? sal_reason_name(r->reason)
+						 : "needs more than the device has");
 			continue;
 		}
 		(void)fprintf(out, "%-24s %10.1f %10.1f %10.1f %10.1f %10.1f %11.2f %9" PRIu64 "\n",
@@ -85,8 +92,32 @@ static uint64_t peak_bytes(const struct sim_job_result *r)
 	return r->job->needs.persist_bytes + r->job->needs.ephem_bytes;
 }
 
-static void explain_refusals(const struct sim_result *result, struct sal_words *out)
+static void explain_deadlines(const struct sim_result *result, struct sal_words *out)
 {
+	const struct sim_job_result *first = NULL;
+	char time[SAL_UNITS_TEXT], deadline[SAL_UNITS_TEXT];
+	size_t i, count = 0;
+
+	for (i = 0; i < result->job_count; i++) {
+		if (!first && is_late(&result->jobs[i]))
+			first = &result->jobs[i];
+		count += is_late(&result->jobs[i]);
+	}
+	if (!first)
+		return;
+	sal_words_add(out,
+		      "%s%zu of %zu jobs refused under %s: their deadlines cannot be met; %.60s "
+		      "(%s, due within %s): %s",
+		      out->used ? "; " : "", count, result->job_count, result->policy,
+		      first->job->name,
+		      sal_duration_format(first->job->iter_ns, time, sizeof(time)),
+		      sal_duration_format(first->job->deadline_ns, deadline, sizeof(deadline)),
+		      sal_reason_name(first->reason));
+}
+
+static void explain_memory(const struct sim_result *result, struct sal_words *out)
+{
+	uint64_t count = 0;
 	const struct sim_job_result *largest = NULL;
 	char device[SAL_UNITS_TEXT], persist[SAL_UNITS_TEXT], ephem[SAL_UNITS_TEXT];
 	size_t i;
@@ -94,7 +125,10 @@ static void explain_refusals(const struct sim_result *result, struct sal_words *
 	for (i = 0; i < result->job_count; i++) {
 		const struct sim_job_result *r = &result->jobs[i];
 
-		if (r->refused && (!largest || peak_bytes(r) > peak_bytes(largest)))
+		if (!r->refused || is_late(r))
+			continue;
+		count++;
+		if (!largest || peak_bytes(r) > peak_bytes(largest))
 			largest = r;
 	}
 	if (!largest)
@@ -102,7 +136,7 @@ static void explain_refusals(const struct sim_result *result, struct sal_words *
 	sal_words_add(out,
 		      "%" PRIu64 " of %zu jobs refused: they need more memory than the device "
 		      "has (%s); %.60s needs %s and %s of scratch",
-		      result->refused, result->job_count,
+		      count, result->job_count,
 		      sal_bytes_format(result->capacity_bytes, device, sizeof(device)),
 		      largest->job->name,
 		      sal_bytes_format(largest->job->needs.persist_bytes, persist, sizeof(persist)),
@@ -118,7 +152,8 @@ bool sim_report_refusals(const struct sim_result *results, size_t count, struct 
 		is_any_done |= results[i].refused < results[i].job_count;
 		/* A job that is too large for the device is so under every policy. */
 		if (out->used == 0)
-			explain_refusals(&results[i], out);
+			explain_memory(&results[i], out);
+		explain_deadlines(&results[i], out);
 	}
 	return is_any_done;
 }
@@ -136,13 +171,14 @@ static json_t *jobs_json(const struct sim_result *result)
 
 		if (!r->refused)
 			(void)json_object_update_new(
-				job, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:i}",
+				job, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i}",
 					       "queue_s", queue_s(r), "end_s",
 					       (double)r->end_ns / NS_PER_S, "jct_s", jct_s(r),
 					       "device_s", (double)r->used_ns / NS_PER_S,
 					       "mean_latency_s", mean_latency_s(r), "max_latency_s",
 					       (double)r->latency_max_ns / NS_PER_S, "iterations",
-					       (json_int_t)r->iterations, "page_outs",
+					       (json_int_t)r->iterations, "late",
+					       (json_int_t)r->late, "page_outs",
 					       (json_int_t)r->page_outs, "device", (int)r->device));
 		(void)json_array_append_new(jobs, job);
 	}

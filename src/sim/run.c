@@ -14,7 +14,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 		sim_add_record(sim, r);
 	switch (r->what) {
 	case SAL_GRANT:
-		sim_start_iteration(sim, job, r->lane, it);
+		sim_start_iteration(sim, job, r->lane, (uint32_t)r->value, it);
 		break;
 	case SAL_PAGE_OUT:
 	case SAL_PAGE_IN:
@@ -23,6 +23,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 	case SAL_REFUSE:
 		if (!sim->live[job].drop) {
 			sim->live[job].drop = true;
+			sim->out->jobs[job].reason = r->reason;
 			sim->dropped++;
 		}
 		break;
@@ -57,6 +58,9 @@ static void submit(struct sim *sim, uint32_t job)
 	struct sal_iteration *it = &live->iterations[live->submitted % live->slots];
 
 	it->id = live->submitted++;
+	it->program = job + 1;
+	it->pace = &live->pace;
+	it->busy_ns = 0;
 	it->needs = j->needs;
 	it->expected_ns = j->iter_ns;
 	sal_engine_submit(sim->engine, sim->now_ns, live->session, it);
@@ -68,14 +72,15 @@ static void request(struct sim *sim)
 	uint32_t job = sim->requests[0];
 	struct sim_live_job *live = &sim->live[job];
 	const struct sim_job *j = &sim->workload->jobs[job];
-	bool more = live->session && live->submitted + 1 < j->iterations;
+	bool stays = live->session && !live->drop;
+	bool more = stays && live->submitted + 1 < j->iterations;
 
 	if (more)
 		live->next_request_ns += j->request_gap_ns;
 	else
 		sim->requests[0] = sim->requests[--sim->request_count];
 	sim_requests_sift(sim);
-	if (live->session)
+	if (stays)
 		submit(sim, job);
 }
 
@@ -86,9 +91,11 @@ static int arrive(struct sim *sim, struct sal_err *err)
 	const struct sim_job *j = &sim->workload->jobs[job];
 	struct sal_job facts = {
 		.kind = j->kind,
+		.kind_undeclared = j->kind_undeclared,
 		.weight_milli = j->weight_milli,
 		.priority = j->priority,
 		.total_ns = sim_job_total_ns(j),
+		.deadline_ns = j->deadline_ns,
 		.declared = j->needs,
 	};
 	int rc;
@@ -121,16 +128,19 @@ static void end_iteration(struct sim *sim, uint32_t lane)
 	struct sim_job_result *result = &sim->out->jobs[run.job];
 	uint64_t latency = sim->now_ns - live->iterations[live->done % live->slots].submit_ns;
 
-	sim->running[lane].active = false;
-	sim->busy_mask &= ~(UINT64_C(1) << lane);
-	sim->load = sim->busy_mask ? sim->load - run.util : 0;
+	sim_end_iteration(sim, lane);
 	sim_add_span(sim, run.job, lane, REC_RUN, run.start_ns, sim->now_ns);
 	live->done++;
 	sim->out->iterations++;
 	result->latency_sum_ns += latency;
 	if (latency > result->latency_max_ns)
 		result->latency_max_ns = latency;
+	result->late += j->deadline_ns && latency > j->deadline_ns;
+	if (!sim->options->device_is_silent)
+		live->session->running->busy_ns = (uint64_t)((double)run.length_ns * run.util);
 	sal_engine_done(sim->engine, sim->now_ns, live->session, sim->now_ns - run.start_ns);
+	if (live->drop)
+		return; /* refused while this iteration ran: drop_refused ends the job */
 	if (live->done == j->iterations)
 		end_job(sim, run.job, false);
 	else if (!j->request_gap_ns)
@@ -149,19 +159,26 @@ static void end_copy(struct sim *sim)
 		sal_engine_paged_out(sim->engine, sim->now_ns, copy.session);
 }
 
-/* Refused jobs leave, which may make room for others. */
+/*
+ * Refused jobs leave, which may make room for others. A job with a running iteration leaves after
+ * it.
+ */
 static void drop_refused(struct sim *sim)
 {
-	size_t i;
+	size_t i, left;
 
-	while (sim->dropped > 0) {
-		for (i = 0; i < sim->workload->count; i++)
-			if (sim->live[i].drop && sim->live[i].session) {
-				sim->live[i].drop = false;
-				sim->dropped--;
-				end_job(sim, (uint32_t)i, true);
-			}
-	}
+	do {
+		for (i = left = 0; i < sim->workload->count; i++) {
+			const struct sim_live_job *live = &sim->live[i];
+
+			if (!live->drop || !live->session || live->session->running)
+				continue;
+			sim->live[i].drop = false;
+			sim->dropped--;
+			left++;
+			end_job(sim, (uint32_t)i, true);
+		}
+	} while (left > 0 && sim->dropped > 0);
 }
 
 enum next {

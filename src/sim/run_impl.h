@@ -14,11 +14,14 @@
 #include "core/lane.h"
 #include "sim/sim.h"
 
+#define SIM_TIERS 2
+
 /* A job that was submitted and has not ended. */
 struct sim_live_job {
 	struct sal_session
 		*session; /* borrowed: engine; NULL before the submission and after the end */
 	struct sal_iteration *iterations; /* owned; one for each iteration that may be queued */
+	struct sal_pace pace; /* all iterations of a job run the same program */
 	uint64_t slots;
 	uint64_t submitted;
 	uint64_t done;
@@ -29,8 +32,10 @@ struct sim_live_job {
 struct sim_running {
 	uint32_t job;
 	bool active;
+	uint32_t tier;
 	uint64_t start_ns;
-	double end_work; /* reading of the work clock at which it ends */
+	uint64_t length_ns; /* time that it takes alone */
+	double end_work; /* reading of its tier's work clock at which it ends */
 	double util;
 };
 
@@ -51,8 +56,10 @@ struct sim {
 	struct sim_running running[SAL_LANES_MAX];
 	uint32_t last_job[SAL_LANES_MAX]; /* 1 + job that ran last in the lane */
 	uint64_t busy_mask;
-	double load; /* sum of util of the running jobs */
-	double work; /* clock of work done by a job at full speed, in ns */
+	/* of each tier: */
+	double load[SIM_TIERS]; /* sum of util of the running jobs */
+	uint32_t count[SIM_TIERS]; /* running jobs */
+	double work[SIM_TIERS]; /* clock of work done by a job at full speed, in ns */
 	struct sim_copy *copies; /* owned; ring, in order of their end */
 	size_t copy_first, copy_count;
 	uint64_t copy_free_ns;
@@ -80,8 +87,9 @@ void sim_add_sample(struct sim *sim);
 /* Let the device work until `to_ns`. */
 void sim_advance(struct sim *sim, uint64_t to_ns);
 
-void sim_start_iteration(struct sim *sim, uint32_t job, uint32_t lane,
+void sim_start_iteration(struct sim *sim, uint32_t job, uint32_t lane, uint32_t tier,
 			 const struct sal_iteration *it);
+void sim_end_iteration(struct sim *sim, uint32_t lane);
 
 /* The lane that ends next, and when; -1 if none runs. */
 int sim_next_end(const struct sim *sim, uint64_t *out_ns);

@@ -3,7 +3,8 @@
  * sim - the engine on a virtual clock, running a workload.
  *
  * The simulated device runs one iteration per lane. Lanes run side by side at full speed while the
- * sum of their jobs' util is at most 1. Beyond that they share the device in proportion. Copies
+ * sum of their jobs' util is at most 1. Beyond that they share the device in proportion; those of
+ * tier 1 share what those of tier 0 leave. Copies
  * between device and host run one after the other at the page bandwidth, beside the iterations. A
  * job submits its next iteration when the last one ends.
  */
@@ -31,6 +32,7 @@ struct sim_options {
 	uint64_t switch_ns; /* device time lost when a lane goes from one job to another */
 	bool keep_spans; /* fill spans and samples of the result */
 	bool keep_records; /* fill records and samples of the result */
+	bool device_is_silent; /* the device does not tell how busy an iteration keeps it */
 	bool check; /* verify the engine after every event */
 };
 
@@ -43,8 +45,10 @@ struct sim_job_result {
 	uint64_t latency_sum_ns; /* submission to end of each iteration */
 	uint64_t latency_max_ns;
 	uint64_t iterations;
+	uint64_t late; /* iterations that missed the job's deadline */
 	uint32_t device;
 	bool refused;
+	uint16_t reason; /* enum sal_reason, if refused */
 };
 
 struct sim_result {

@@ -32,6 +32,7 @@ enum column {
 	COL_PRIORITY,
 	COL_KIND,
 	COL_REQUESTS_PER_S,
+	COL_DEADLINE_MS,
 	COL_COUNT
 };
 
@@ -44,6 +45,7 @@ struct range {
 static const char *const column_names[COL_COUNT] = {
 	"job",		 "submit_s", "duration_s", "iterations", "iter_ms", "persistent_mib",
 	"ephemeral_mib", "util",     "weight",	   "priority",	 "kind",    "requests_per_s",
+	"deadline_ms",
 };
 
 static const struct range ranges[COL_COUNT] = {
@@ -57,6 +59,7 @@ static const struct range ranges[COL_COUNT] = {
 	[COL_WEIGHT] = { 1e-3, 1e6, false, "a weight from 0.001 to 1e6" },
 	[COL_PRIORITY] = { 0, 1e6, true, "a whole number from 0 to 1e6" },
 	[COL_REQUESTS_PER_S] = { 1e-6, 1e6, false, "requests per second from 1e-6 to 1e6" },
+	[COL_DEADLINE_MS] = { 1e-6, 1e9, false, "milliseconds above 0, at most 1e9" },
 };
 
 struct reader {
@@ -191,7 +194,8 @@ static int add_column(struct reader *r, const char *name)
 		(void)snprintf(what, sizeof(what), "unknown column \"%.40s\"", name);
 		return bad(r, what,
 			   "job, submit_s, duration_s, iterations, iter_ms, persistent_mib, "
-			   "ephemeral_mib, util, weight, priority, kind or requests_per_s");
+			   "ephemeral_mib, util, weight, priority, kind, requests_per_s or "
+			   "deadline_ms");
 	}
 	if (has_column(r, (enum column)c)) {
 		(void)snprintf(what, sizeof(what), "column %s stands twice", name);
@@ -284,9 +288,9 @@ static int read_row(struct reader *r, struct row *row)
 			   "either duration_s, or iterations and iter_ms");
 	if (row->number[COL_ITERATIONS] * row->number[COL_ITER_MS] > LENGTH_MAX_MS)
 		return bad(r, "the job is too long", "iterations times iter_ms of at most 1e12");
-	if (row->given[COL_REQUESTS_PER_S] &&
-	    !(row->given[COL_KIND] && strcmp(row->text[COL_KIND], "inference") == 0))
-		return bad(r, "requests_per_s without kind inference", "kind inference");
+	if (row->given[COL_REQUESTS_PER_S] && !row->given[COL_DEADLINE_MS] &&
+	    row->given[COL_KIND] && strcmp(row->text[COL_KIND], "inference") != 0)
+		return bad(r, "requests_per_s of a training job", "kind inference, or none");
 	return SAL_OK;
 }
 
@@ -339,8 +343,10 @@ static int add_job(struct reader *r, const struct row *row)
 	job->util = cell_or(row, COL_UTIL, 1);
 	job->weight_milli = (uint32_t)llround(cell_or(row, COL_WEIGHT, 1) * 1000);
 	job->priority = (uint32_t)cell_or(row, COL_PRIORITY, 20);
+	job->kind_undeclared = row->given[COL_REQUESTS_PER_S] && !row->given[COL_KIND];
 	if (row->given[COL_KIND] && strcmp(row->text[COL_KIND], "inference") == 0)
 		job->kind = SAL_INFERENCE;
+	job->deadline_ns = (uint64_t)llround(cell_or(row, COL_DEADLINE_MS, 0) * NS_PER_MS);
 	if (row->given[COL_REQUESTS_PER_S])
 		job->request_gap_ns = (uint64_t)llround(NS_PER_S / row->number[COL_REQUESTS_PER_S]);
 	return SAL_OK;

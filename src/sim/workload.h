@@ -3,8 +3,8 @@
  * workload - the jobs that a simulation runs, read from a CSV file.
  *
  * Columns, in any order: job, submit_s, and for each job either duration_s or iterations and
- * iter_ms. Optional: persistent_mib, ephemeral_mib, util, weight, priority, kind, requests_per_s.
- * An empty cell is the default.
+ * iter_ms. Optional: persistent_mib, ephemeral_mib, util, weight, priority, kind, requests_per_s,
+ * deadline_ms. An empty cell is the default.
  */
 #ifndef SAL_SIM_WORKLOAD_H
 #define SAL_SIM_WORKLOAD_H
@@ -27,8 +27,10 @@ struct sim_job {
 	uint32_t weight_milli;
 	uint32_t priority;
 	enum sal_kind kind;
+	bool kind_undeclared; /* it has requests and no kind */
 	/* inference: time between two requests; 0: each follows the last */
 	uint64_t request_gap_ns;
+	uint64_t deadline_ns; /* of each iteration; 0: none */
 };
 
 struct sim_workload {

@@ -9,11 +9,14 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 2
+#define SAL_WIRE_MINOR 3
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
 /* The minor from which on a client understands news: a done of request 0 with code 0. */
 #define SAL_MINOR_NEWS 2
+
+/* Size of the hello before minor 3, which adds the deadline. */
+#define SAL_HELLO_BYTES_MIN 184
 
 #define SAL_NAME_BYTES 128
 #define SAL_REASON_BYTES 256
@@ -25,10 +28,17 @@ struct sal_hello {
 	uint32_t size; /* of this struct as the sender knows it */
 	uint32_t priority;
 	uint32_t weight_milli;
-	uint32_t kind; /* 0: training; 1: inference; others read as 0 */
+	uint32_t kind; /* enum sal_hello_kind; others read as training */
 	uint64_t persist_bytes, ephem_bytes; /* declared; 0: not declared */
 	uint64_t total_ns; /* declared; 0: not declared */
 	char name[SAL_NAME_BYTES]; /* ends in NUL */
+	uint64_t deadline_ns; /* of each iteration; 0: none; since minor 3 */
+};
+
+enum sal_hello_kind {
+	SAL_HELLO_TRAINING,
+	SAL_HELLO_INFERENCE,
+	SAL_HELLO_UNDECLARED /* since minor 3; an older daemon reads it as training */
 };
 
 /*
@@ -63,7 +73,7 @@ struct sal_grown {
 	uint64_t bytes;
 };
 
-_Static_assert(sizeof(struct sal_hello) == 184, "hello");
+_Static_assert(sizeof(struct sal_hello) == 192, "hello");
 _Static_assert(sizeof(struct sal_welcome) == 320, "welcome");
 
 #endif

@@ -119,6 +119,6 @@ bool sal_complete_is_valid(const struct sal_header *h)
 
 bool sal_hello_is_valid(const struct sal_hello *hello)
 {
-	return hello->magic == SAL_WIRE_MAGIC && hello->size >= sizeof(*hello) &&
+	return hello->magic == SAL_WIRE_MAGIC && hello->size >= SAL_HELLO_BYTES_MIN &&
 	       ends_in_nul(hello->name, sizeof(hello->name));
 }

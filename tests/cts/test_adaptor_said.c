@@ -16,37 +16,39 @@ static const struct lie honest = { .name = "none", .sleeps = true };
 /* The job */
 
 static const char *const wishes[] = { "SALUS_JOB_NAME", "SALUS_MEMORY", "SALUS_WEIGHT",
-				      "SALUS_PRIORITY", "SALUS_TIME",	"SALUS_KIND" };
+				      "SALUS_PRIORITY", "SALUS_TIME",	"SALUS_KIND",
+				      "SALUS_DEADLINE" };
 
-static struct sal_hello hello_of(const char *const values[6])
+static struct sal_hello hello_of(const char *const values[7])
 {
 	struct sal_hello hello;
 	struct scene s;
 	size_t i;
 
-	for (i = 0; i < 6; i++)
+	for (i = 0; i < 7; i++)
 		assert_int_equal(values[i] ? setenv(wishes[i], values[i], 1) : unsetenv(wishes[i]),
 				 0);
 	scene_open(&s, &honest);
 	hello = false_daemon_hello(&s.daemon);
 	scene_close(&s);
-	for (i = 0; i < 6; i++)
+	for (i = 0; i < 7; i++)
 		assert_int_equal(unsetenv(wishes[i]), 0);
 	return hello;
 }
 
 static void the_hello_is_what_was_wished(void **state)
 {
-	static const char *const none[6], *const all[6] = { "a job", "3KiB,5KiB", "2.5",
-							    "7",     "2s",	  "inference" };
-	static const char *const some[6] = { [1] = "4096B", [5] = "training" };
+	static const char *const none[7], *const all[7] = { "a job", "3KiB,5KiB", "2.5", "7",
+							    "2s",    "inference", "20ms" };
+	static const char *const some[7] = { [1] = "4096B", [5] = "training" };
 	struct sal_hello h = hello_of(none);
 
 	(void)state;
 	assert_true(h.magic == SAL_WIRE_MAGIC && h.size == sizeof(h) && h.name[0]);
 	assert_int_equal(h.priority, 20);
 	assert_int_equal(h.weight_milli, 1000);
-	assert_int_equal(h.persist_bytes + h.ephem_bytes + h.total_ns + h.kind, 0);
+	assert_int_equal(h.persist_bytes + h.ephem_bytes + h.total_ns + h.deadline_ns, 0);
+	assert_int_equal(h.kind, SAL_HELLO_UNDECLARED);
 	h = hello_of(all);
 	assert_string_equal(h.name, "a job");
 	assert_int_equal(h.persist_bytes, 3072);
@@ -54,11 +56,12 @@ static void the_hello_is_what_was_wished(void **state)
 	assert_int_equal(h.weight_milli, 2500);
 	assert_int_equal(h.priority, 7);
 	assert_int_equal(h.total_ns, 2000000000);
-	assert_int_equal(h.kind, 1);
+	assert_int_equal(h.kind, SAL_HELLO_INFERENCE);
+	assert_int_equal(h.deadline_ns, 20000000);
 	h = hello_of(some);
 	assert_int_equal(h.persist_bytes, 4096);
 	assert_int_equal(h.ephem_bytes, 0);
-	assert_int_equal(h.kind, 0);
+	assert_int_equal(h.kind, SAL_HELLO_TRAINING);
 }
 
 /* A nonsensical value is an error, not a guess. The plugin does not even connect. */
@@ -68,6 +71,7 @@ static void wishes_that_make_no_sense_are_refused(void **state)
 		{ "SALUS_PRIORITY", "7x" },    { "SALUS_PRIORITY", "-1" },
 		{ "SALUS_WEIGHT", "0" },       { "SALUS_WEIGHT", "1x" },
 		{ "SALUS_MEMORY", "1GiB,1x" }, { "SALUS_KIND", "trainings" },
+		{ "SALUS_DEADLINE", "soon" },
 	};
 	size_t i;
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -221,7 +222,7 @@ static int bench_setup(void **state)
 	t->ops = t->subject->ops;
 	t->compiler = t->subject->compiler;
 	if (t->ops->open(&t->subject->config, &t->device, &t->err) < 0 ||
-	    t->ops->open_stream(t->device, &t->stream, &t->err) < 0) {
+	    t->ops->open_stream(t->device, 0, &t->stream, &t->err) < 0) {
 		print_error("%s\n", t->err.text);
 		return -1;
 	}
@@ -398,7 +399,7 @@ static void streams_come_and_go(void **state)
 		for (int i = 0; i < 3; i++) {
 			struct sal_buffer *b;
 
-			fine(t, t->ops->open_stream(t->device, &streams[i], &t->err));
+			fine(t, t->ops->open_stream(t->device, 0, &streams[i], &t->err));
 			b = put(t, streams[i], (float)i);
 			expect(t, b, (float)i, 1);
 			t->ops->free_buffer(b);
@@ -408,7 +409,7 @@ static void streams_come_and_go(void **state)
 		for (int i = 0; i < 3; i++)
 			t->ops->close_stream(streams[i]);
 		assert_true(is_text(t->ops->facts(t->device)->platform_name));
-		fine(t, t->ops->open_stream(t->device, &t->stream, &t->err));
+		fine(t, t->ops->open_stream(t->device, 0, &t->stream, &t->err));
 	}
 }
 
@@ -603,13 +604,107 @@ static void paged_buffers_change_streams(void **state)
 	struct sal_stream *other;
 	struct sal_buffer *b = put(t, t->stream, 3);
 
-	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
 	b = page(t, other, b);
 	expect(t, b, 3, 1);
 	b = page(t, t->stream, b);
 	expect(t, b, 3, 1);
 	t->ops->free_buffer(b);
 	t->ops->close_stream(other);
+}
+
+/* Adopts b, or pages it where the device cannot adopt; takes b. */
+static struct sal_buffer *move(struct bench *t, struct sal_stream *to, struct sal_buffer *take_b)
+{
+	struct sal_buffer *out = NULL;
+
+	if (t->ops->adopt(to, take_b, &out, &t->err) >= 0)
+		return out;
+	assert_null(out);
+	return page(t, to, take_b);
+}
+
+/* Adds 1, 2, 3, 4 to *b, into its memory, on the stream of p. */
+static void add_in_place(struct bench *t, struct sal_stream *s, struct sal_loaded *p,
+			 struct sal_buffer **b)
+{
+	struct sal_buffer *args[2] = { *b, put(t, s, 1) };
+	struct sal_buffer *out = NULL;
+	struct outcome done;
+	struct sal_execution x = pair(args, &out, 1, &done);
+
+	fine(t, t->ops->execute(p, &x, &t->err));
+	assert_int_equal(wait_for(&done, 1), SAL_OK);
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(args[1]);
+	*b = out;
+}
+
+/* A buffer that changes streams keeps its contents, also if its memory is donated meanwhile. */
+static void adopted_buffers_change_streams(void **state)
+{
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, DONATE);
+	struct sal_stream *streams[2] = { t->stream, NULL };
+	struct sal_buffer *b = put(t, t->stream, 0), *kept = put(t, t->stream, 5);
+	struct sal_loaded *programs[2];
+
+	fine(t, t->ops->open_stream(t->device, 1, &streams[1], &t->err));
+	for (int i = 0; i < 2; i++)
+		fine(t, t->ops->load(streams[i], t->compiler->image(c), &programs[i], &t->err));
+	for (int i = 0; i < 20; i++) {
+		struct sal_stream *to = streams[(i + 1) % 2];
+
+		b = move(t, to, b);
+		kept = move(t, to, kept);
+		if (i % 3 > 0)
+			add_in_place(t, to, programs[(i + 1) % 2], &b);
+		expect(t, kept, 5, 1);
+	}
+	kept = page(t, streams[1], kept);
+	expect(t, kept, 5, 1);
+	t->ops->free_buffer(kept);
+	for (int i = 0; i < 2; i++)
+		t->ops->unload(programs[i]);
+	{
+		float data[LANES] = { 0 };
+
+		assert_int_equal(get(t, b, data, sizeof(data)), SAL_OK);
+		for (int i = 0; i < LANES; i++)
+			assert_true(data[i] == (float)i + 13 * (float)(1 + i));
+	}
+	t->ops->free_buffer(b);
+	t->ops->close_stream(streams[1]);
+	t->compiler->free_compiled(c);
+}
+
+/* The memory of an upload by alias is the caller's: nothing overwrites it, on no stream. */
+static void adopted_aliases_stay_unchanged(void **state)
+{
+	_Alignas(64) float data[LANES] = { 0, 1, 2, 3 };
+	struct bench *t = *state;
+	struct sal_compiled *c = compile(t, DONATE);
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_stream *other;
+	struct sal_loaded *p;
+	struct sal_buffer *b;
+	struct outcome released;
+
+	outcome_init(&released);
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
+	fine(t, t->ops->load(other, t->compiler->image(c), &p, &t->err));
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released, &b,
+			       &t->err));
+	b = move(t, other, b);
+	expect(t, b, 0, 1);
+	add_in_place(t, other, p, &b);
+	assert_true(data[0] == 0 && data[3] == 3);
+	t->ops->free_buffer(b);
+	assert_int_equal(wait_for(&released, 1), SAL_OK);
+	t->ops->unload(p);
+	t->ops->close_stream(other);
+	t->compiler->free_compiled(c);
 }
 
 static void saved_bytes_can_be_read(void **state)
@@ -822,7 +917,7 @@ static void images_load_on_another_stream(void **state)
 	assert_non_null(copy);
 	memcpy(copy, image.at, image.size);
 	t->compiler->free_compiled(c);
-	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
 	fine(t, t->ops->load(other, (struct sal_text){ copy, image.size }, &p, &t->err));
 	memset(copy, 0, image.size);
 	free(copy);
@@ -1041,7 +1136,7 @@ static void wrong_iterations_are_refused(void **state)
 	assert_null(outputs[0]);
 
 	x.arg_count = 2;
-	fine(t, t->ops->open_stream(t->device, &other, &t->err));
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
 	foreign = put(t, other, 1);
 	args[1] = foreign;
 	refused(t, t->ops->execute(p, &x, &t->err));
@@ -1076,7 +1171,7 @@ static void *run_chain(void *arg)
 	struct sal_execution x = pair(args, &out, 1, &done);
 	float data[LANES] = { 0 };
 
-	r->failed = ops->open_stream(r->bench.device, &r->bench.stream, NULL) < 0 ||
+	r->failed = ops->open_stream(r->bench.device, 0, &r->bench.stream, NULL) < 0 ||
 		    ops->load(r->bench.stream, r->image, &p, NULL) < 0 ||
 		    ops->upload(r->bench.stream, &array, one, SAL_UPLOAD_COPY, NULL, NULL, &args[0],
 				NULL) < 0 ||
@@ -1112,6 +1207,91 @@ static void streams_run_side_by_side(void **state)
 		assert_false(runners[i].failed);
 	}
 	t->compiler->free_compiled(c);
+}
+
+/* Tiers */
+
+/* Calls of done, and how many of them came on a thread with SAL_TIER_NICE. */
+struct nices {
+	struct outcome outcome;
+	atomic_uint low;
+};
+
+static void note_nice(void *ctx, int code, const char *message)
+{
+	struct nices *n = ctx;
+
+	if (getpriority(PRIO_PROCESS, 0) == SAL_TIER_NICE)
+		atomic_fetch_add(&n->low, 1);
+	note(&n->outcome, code, message);
+}
+
+/* Runs the program on the stream. Returns how many of RUNS ended on a thread of low priority. */
+#define RUNS 20
+
+static unsigned int count_low(struct bench *t, struct sal_stream *s, enum program_kind kind)
+{
+	struct bench on = *t;
+	struct sal_buffer *args[2] = { put(t, s, 1), put(t, s, 2) };
+	struct nices nices = { .low = 0 };
+	struct sal_buffer *out = NULL;
+	struct sal_loaded *p;
+	struct sal_execution x = { .args = args,
+				   .arg_count = 2,
+				   .outputs = &out,
+				   .output_count = 1,
+				   .is_measured = true,
+				   .done = note_nice,
+				   .done_ctx = &nices };
+
+	on.stream = s;
+	p = load(&on, kind);
+	outcome_init(&nices.outcome);
+	for (unsigned int i = 1; i <= RUNS; i++) {
+		fine(t, t->ops->execute(p, &x, &t->err));
+		assert_int_equal(wait_for(&nices.outcome, i), SAL_OK);
+		t->ops->free_buffer(out);
+	}
+	t->ops->free_buffer(args[0]);
+	t->ops->free_buffer(args[1]);
+	t->ops->unload(p);
+	return atomic_load(&nices.low);
+}
+
+/* Whoever calls execute: in tier 1, all that computes has a low priority. */
+static void tier_1_computes_at_low_priority(void **state)
+{
+	static const enum program_kind kinds[] = { ADD, COSTLY };
+	int own = getpriority(PRIO_PROCESS, 0);
+	struct bench *t = *state;
+	struct sal_stream *low;
+
+	assert_true(t->ops->has_tiers(t->device));
+	fine(t, t->ops->open_stream(t->device, 1, &low, &t->err));
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		assert_int_equal(count_low(t, low, kinds[i]), RUNS);
+		assert_int_equal(count_low(t, t->stream, kinds[i]), 0);
+	}
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), own); /* the caller stays as it is */
+	t->ops->close_stream(low);
+}
+
+/* CPU time belongs to the stream whose threads used it, or whose call took it. */
+static void busy_time_belongs_to_its_stream(void **state)
+{
+	struct bench *t = *state;
+	struct sal_stream *streams[SAL_TIERS + 1] = { t->stream };
+	uint64_t before_ns;
+
+	for (uint32_t i = 0; i < SAL_TIERS; i++)
+		fine(t, t->ops->open_stream(t->device, i, &streams[i + 1], &t->err));
+	for (uint32_t i = 0; i <= SAL_TIERS; i++) {
+		before_ns = t->ops->busy_ns(streams[i]);
+		assert_int_equal(count_low(t, streams[i], COSTLY), i == SAL_TIERS ? RUNS : 0);
+		assert_true(t->ops->busy_ns(streams[i]) > before_ns);
+	}
+	for (uint32_t i = 0; i < SAL_TIERS; i++)
+		t->ops->close_stream(streams[i + 1]);
 }
 
 /* What done may do */
@@ -1353,6 +1533,8 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(all_shapes_make_the_round_trip),
 		ON_BENCH(paged_buffers_can_be_donated),
 		ON_BENCH(paged_buffers_change_streams),
+		ON_BENCH(adopted_buffers_change_streams),
+		ON_BENCH(adopted_aliases_stay_unchanged),
 		ON_BENCH(saved_bytes_can_be_read),
 		ON_BENCH(empty_arrays_need_no_address),
 		ON_BENCH(copies_stand_alone),
@@ -1374,6 +1556,8 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(errors_spread),
 		ON_BENCH(wrong_iterations_are_refused),
 		ON_BENCH(streams_run_side_by_side),
+		ON_BENCH(tier_1_computes_at_low_priority),
+		ON_BENCH(busy_time_belongs_to_its_stream),
 		ON_BENCH(iterations_chain_by_waking),
 		ON_BENCH(iterations_chain_from_within_done),
 		ON_BENCH(done_holds_no_lock),

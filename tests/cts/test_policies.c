@@ -58,9 +58,11 @@ static void add_random_jobs(uint64_t seed, uint32_t count)
 		struct drv_load load = {
 			.job = {
 				.kind = rng_chance(&rng, 25) ? SAL_INFERENCE : SAL_TRAINING,
+				.kind_undeclared = rng_chance(&rng, 50),
 				.weight_milli = (uint32_t)rng_range(&rng, 1, 4) * 1000,
 				.priority = (uint32_t)rng_below(&rng, 3),
 				.total_ns = rng_chance(&rng, 60) ? rng_below(&rng, SEC) : 0,
+				.deadline_ns = rng_chance(&rng, 20) ? 100 * SEC : 0,
 				.declared = { rng_below(&rng, 300), rng_below(&rng, 300) },
 			},
 			.needs = { rng_below(&rng, 400), rng_below(&rng, 400) + 1 },
@@ -629,8 +631,8 @@ static void test_fault_7_overruns_do_not_win(void **state)
 	a = drv_add(&d, &overrun);
 	b = drv_add(&d, &known);
 	drv_run(&d, STEPS);
-	assert_int_equal(b->first_ns, 10 * MS); /* when the declared time of a is used up */
-	assert_int_equal(b->end_ns, 60 * MS);
+	assert_int_equal(b->first_ns, 12 * MS); /* a has used its declared time and an eighth */
+	assert_int_equal(b->end_ns, 62 * MS);
 	assert_int_equal(a->end_ns, 150 * MS);
 }
 

@@ -78,6 +78,9 @@ def test_the_second_run_is_known(start_daemon, client_of, job, tmp_path, kept, w
     wait(kept, 10, "the profile to be saved")
     profile = kept()["steps"]
     assert profile["persist_bytes"] >= STATE_BYTES and profile["iterations"] >= 10
+    paces = [p for p in profile["paces"] if p]
+    assert len(profile["paces"]) == len(profile["programs"])
+    assert any(p["alone_runs"] > 0 and p["alone_ns"] > 0 for p in paces), "measured alone"
     assert (tmp_path / "cache" / "profiles.json").stat().st_mode & 0o777 == 0o600
     daemon.stop()
 
@@ -130,7 +133,7 @@ def test_saved_when_the_daemon_ends(start_daemon, client_of, job, tmp_path, kept
     run = client_of(daemon).start(job, ENOUGH_S, env=NAMED)
     run.wait_for("computed")
     daemon.stop()
-    assert "steps" in kept()
+    assert any(kept()["steps"]["paces"]), "its programs were still loaded"
 
 
 def test_nothing_is_remembered_if_not_wanted(start_daemon, client_of, job, tmp_path, kept):

@@ -88,7 +88,7 @@ def shares(daemon, names):
 @pytest.mark.parametrize("case", SHARES)
 def test_fair_shares(case, served, spin):
     """Device time in proportion to weights, whatever the lengths of iterations; none is wasted."""
-    daemon, client = served("--policy", "fair")
+    daemon, client = served("--policy", "fair", "--lanes", "1")
     jobs = SHARES[case]
     asked = [weight / sum(w for w, _ in jobs) for weight, _ in jobs]
     names = [f"job{i}" for i in range(len(jobs))]
@@ -137,7 +137,7 @@ def spent(watch):
 @pytest.mark.parametrize("policy, first_is, newcomer_is, does", ARRIVALS,
                          ids=[f"{a[0]} {a[3]}" for a in ARRIVALS])
 def test_somebody_comes(policy, first_is, newcomer_is, does, served, spin, wait):
-    daemon, client = served("--policy", policy)
+    daemon, client = served("--policy", policy, "--lanes", "1")
     first = spin(client, "first", 30, **first_is)
     newcomer = spin(client, "newcomer", 8, 130, **newcomer_is)
     running([first])
@@ -164,7 +164,7 @@ def test_somebody_comes(policy, first_is, newcomer_is, does, served, spin, wait)
 
 def test_las_is_level_in_the_end(served, spin, wait):
     """The newcomer catches up, and from then on both get the same."""
-    daemon, client = served("--policy", "las")
+    daemon, client = served("--policy", "las", "--lanes", "1")
     first, newcomer = spin(client, "first", 5), spin(client, "newcomer", 8)
     running([first])
     wait(lambda: session_named(daemon, "first")["used_s"] > 1, 20, "the first to have a past")
@@ -182,7 +182,7 @@ def test_las_is_level_in_the_end(served, spin, wait):
 @pytest.mark.parametrize("policy, equal", [("rr", "iterations"), ("fair", "used_s")])
 def test_what_is_equal(policy, equal, served, spin):
     """rr deals in iterations, fair in time; jobs with iterations of different lengths tell them apart."""
-    daemon, client = served("--policy", policy)
+    daemon, client = served("--policy", policy, "--lanes", "1")
     runs = [spin(client, "short", 2), spin(client, "long", 10)]
     running(runs)
     with Watch(daemon, 0.05) as watch:
@@ -242,7 +242,7 @@ def test_results_when_lanes_come_and_go(donate, served):
     """Jobs that are moved from lane to lane have the results they have alone."""
     job = [JOBS / "train.py", "--wait", "--width", 300, "--batch", 512, "--steps", 400, "--sync",
            *donate]
-    daemon, client = served("--policy", "fair")
+    daemon, client = served("--policy", "fair", "--lanes", "1")
     alone = [client.start(*job, "--seed", seed) for seed in range(3)]
     for run in alone:
         go([run])
@@ -268,7 +268,7 @@ def latencies(run):
 @pytest.mark.parametrize("policy", ["mix", "srtf"])
 def test_mix_serves_beside_training(policy, served, spin, wait):
     """Under mix a request does not wait for a training iteration; under srtf it does."""
-    daemon, client = served("--policy", policy)
+    daemon, client = served("--policy", policy, *([] if policy == "mix" else ["--lanes", "1"]))
     training = spin(client, "training", 100, SALUS_TIME="100s")
     serving = client.start(JOBS / "serve.py", 0, 256,
                            env={"SALUS_JOB_NAME": "serving", "SALUS_TIME": "20s"})

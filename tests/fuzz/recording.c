@@ -19,7 +19,7 @@ static void use(const struct rec_trace *trace)
 	if (rec_trace_draw(null, trace, &err) < 0 && !err.text[0])
 		abort();
 	(void)fclose(null);
-	if (rec_replay_run(trace, &replay, &err) < 0 && !err.text[0])
+	if (rec_replay_run(trace, NULL, &replay, &err) < 0 && !err.text[0])
 		abort();
 }
 

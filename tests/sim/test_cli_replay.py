@@ -57,7 +57,7 @@ def test_columns_are_these(tmp_path):
     assert re.findall(r"FIELD\(sal_record, (\w+)\)", source) == COLUMNS[3:]
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_identical(tmp_path, version):
     run = replay(tmp_path, recording(version=version))
     assert (run.returncode, run.stderr) == (0, ""), run.stdout
@@ -93,7 +93,7 @@ BAD = {
     "no JSON": "{",
     "no object": "[]",
     "no recording": {"traceEvents": []},
-    "another version": recording(version=4),
+    "another version": recording(version=5),
     "a version before the first": recording(version=0),
     "no capacity": recording(capacity_bytes=0),
     "negative capacity": recording(capacity_bytes=-1),

@@ -124,6 +124,44 @@ def test_requests_come_when_they_should(tmp_path):
         assert (job["mean_latency_s"], job["max_latency_s"]) == (pytest.approx(1e-3), pytest.approx(1e-3))
 
 
+def test_the_earliest_deadline_runs_first(tmp_path):
+    """Four services come at once to one lane. Under mix the last one waits for the three before it."""
+    header = "job,submit_s,iterations,iter_ms,requests_per_s,deadline_ms\n"
+    rows = "b,0,20,6,10,100\nc,0,20,6,10,100\nd,0,20,6,10,100\na,0.0005,20,2,10,10\n"
+    late = {}
+    for policy in "mix", "deadline":
+        (result,) = report(tmp_path, header + rows, "--json", "--jobs", "--lanes", "2", policy=policy)
+        late[policy] = [job["late"] for job in result["jobs"]]
+    assert late == {"mix": [0, 0, 0, 20], "deadline": [0, 0, 0, 0]}
+
+
+def test_deadlines_that_cannot_be_met_are_refused(tmp_path):
+    header = "job,submit_s,iterations,iter_ms,requests_per_s,deadline_ms\n"
+    rows = "a,0,50,12,20,20\nlong,0,50,30,5,20\nthird,0,50,10,20,20\ntrain,0,50,10,,\n"
+    (result,) = report(tmp_path, header + rows, "--json", "--jobs", "--check", policy="deadline",
+                       refused="2 of 4 jobs refused under deadline: their deadlines cannot be met; "
+                               "long (30ms, due within 20ms): the iteration takes longer than its deadline")
+    assert [job["refused"] for job in result["jobs"]] == [False, True, True, False]
+    (result,) = report(tmp_path, header + rows, "--json", policy="mix")
+    assert result["refused"] == 0
+    run = simulate(tmp_path, header + rows, "--jobs", policy="deadline")
+    assert "third                           0.0 refused: the deadlines of all sessions need more" in run.stdout
+
+
+def test_the_kind_of_a_service_is_found(tmp_path):
+    """It shares a lane with training until it has shown its rhythm. Then its requests do not wait."""
+    header = "job,submit_s,iterations,iter_ms,kind,requests_per_s,util\n"
+    latency = {}
+    for kind in "inference", "":
+        rows = f"train,0,400,100,training,,0.5\nserve,0,1000,2,{kind},25,0.5\n"
+        (mix,) = report(tmp_path, header + rows, "--json", "--jobs", "--check", policy="mix")
+        latency[kind] = mix["jobs"][1]
+        assert mix["peak_lanes"] == 2
+    assert latency["inference"]["max_latency_s"] == pytest.approx(0.002)
+    assert latency[""]["max_latency_s"] > 0.02  # at first
+    assert latency[""]["mean_latency_s"] < 0.01
+
+
 def test_partitions(tmp_path):
     """Each job has a slice to itself for as long as all of them; what fits nowhere is refused."""
     trace = "job,submit_s,duration_s,persistent_mib,ephemeral_mib\n" + "".join(
@@ -255,7 +293,8 @@ BAD = {
     "half a character": (HEADER.encode() + b"a,0,10,5\xe2\x82\n", 2),
     "no character": ((HEADER + "a\uffff,0,10,5\n").encode(), 2),
     "unknown kind": (HEADER.replace("\n", ",kind\n") + "a,0,10,5,mining\n", 2),
-    "requests of a training job": (HEADER.replace("\n", ",requests_per_s\n") + "a,0,10,5,1\n", 2),
+    "requests of a training job": (HEADER.replace("\n", ",kind,requests_per_s\n") + "a,0,10,5,training,1\n", 2),
+    "no deadline": (HEADER.replace("\n", ",deadline_ms\n") + "a,0,10,5,0\n", 2),
     "util above 1": (HEADER.replace("\n", ",util\n") + "a,0,10,5,1.1\n", 2),
 }
 

@@ -23,7 +23,7 @@ JOBS = {
     "tiresias60": 60,
 }
 NUMBERS = {"submit_s", "duration_s", "iterations", "iter_ms", "persistent_mib", "ephemeral_mib",
-           "util", "weight", "priority", "requests_per_s"}
+           "util", "weight", "priority", "requests_per_s", "deadline_ms"}
 COLUMNS = NUMBERS | {"job", "kind"}
 P100_MIB = 16 * 1024
 

@@ -29,8 +29,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 {
 	struct stage *stage = ctx;
 
-	(void)it;
-	recorder_put(&stage->recorder, stage->d.engine, r, s);
+	recorder_put(&stage->recorder, stage->d.engine, r, s, it);
 }
 
 /* Copies take almost no time, so that paging often pays. */
@@ -74,6 +73,7 @@ static void add_jobs(struct stage *stage)
 				 .weight_milli = 500 + 500 * (i % 3),
 				 .priority = i % 2,
 				 .total_ns = i % 4 ? i * SEC : 0,
+				 .deadline_ns = i % 6 ? 0 : 4 * MS,
 				 .declared = { (1 + i % 3) * GIB, GIB / (1 + i) } },
 			.start_ns = 20 * MS * i,
 			.count = 40,
@@ -153,7 +153,7 @@ static struct rec_replay replay(const struct recorder *r, int want)
 	struct sal_err err = { 0 };
 	struct rec_replay out;
 
-	assert_int_equal(rec_replay_run(&rec, &out, &err), want);
+	assert_int_equal(rec_replay_run(&rec, NULL, &out, &err), want);
 	assert_true(want >= 0 || strlen(err.text) > 0);
 	rec_trace_fini(&rec);
 	return out;
@@ -304,7 +304,7 @@ static void test_a_beginning_is_needed(void **state)
 	(void)state;
 	steer(&stage, &sal_policy_fair);
 	rec = recorder_take(&stage.recorder, 1);
-	assert_int_equal(rec_replay_run(&rec, &out, &err), -SAL_FAILED_PRECONDITION);
+	assert_int_equal(rec_replay_run(&rec, NULL, &out, &err), -SAL_FAILED_PRECONDITION);
 	assert_non_null(strstr(err.text, "empty engine"));
 	assert_false(out.identical);
 	rec_trace_fini(&rec);
@@ -576,6 +576,41 @@ static void test_tracks_of_what_began_before(void **state)
 	rec_trace_fini(&rec);
 }
 
+/* Only a grant tells a tier. The value of other records is something else. */
+static void test_tracks_show_tiers(void **state)
+{
+	struct short_trace trace = short_trace();
+	struct rec_trace rec;
+	json_t *root;
+	int tier;
+
+	(void)state;
+	for (tier = 0; tier < 2; tier++) {
+		trace.entries[0].record = (struct sal_record){ .what = SAL_GRANT,
+							       .now_ns = 1000,
+							       .session = 1,
+							       .iteration = 1,
+							       .value = (uint64_t)tier };
+		trace.entries[1] = (struct sal_trace_entry){
+			.record = { .what = SAL_DONE,
+				    .now_ns = 9000,
+				    .session = 1,
+				    .iteration = 1,
+				    .value = 7 },
+			.span = { 2000, 7000 },
+		};
+		assert_int_equal(rec_trace_copy(&trace, sizeof(trace), &rec, NULL), SAL_OK);
+		root = tracks_of(&rec);
+		assert_int_equal(
+			json_integer_value(json_object_get(
+				json_object_get(event_named(root, "iteration 1", 0), "args"),
+				"tier")),
+			tier);
+		json_decref(root);
+		rec_trace_fini(&rec);
+	}
+}
+
 /* Iterations wait until they are granted, or until their session is closed. */
 static void test_tracks_count_iterations(void **state)
 {
@@ -681,6 +716,7 @@ int main(void)
 		cmocka_unit_test(test_failed_copies),
 		cmocka_unit_test(test_tracks_from_any_point_on),
 		cmocka_unit_test(test_tracks_of_what_began_before),
+		cmocka_unit_test(test_tracks_show_tiers),
 		cmocka_unit_test(test_tracks_count_iterations),
 		cmocka_unit_test(test_pictures_from_any_point_on),
 		cmocka_unit_test(test_a_picture_of_nothing),

@@ -46,6 +46,7 @@
 
 #define CLIENTS 100
 #define DEPTH 5
+#define PROGRAMS 8
 #define EVENTS_PER_SEED 1000
 /* One world of this many is replayed. */
 #define REPLAY_EVERY 32
@@ -90,6 +91,7 @@ struct totals {
 struct world {
 	uint64_t seed;
 	struct rng rng;
+	struct sal_pace paces[PROGRAMS];
 	struct sal_engine *engine; /* owned */
 	struct sal_tuning tuning;
 	uint64_t capacity, unit;
@@ -175,6 +177,20 @@ static void on_admit(struct world *w, const struct sal_record *r, const struct s
 		c->asking = false;
 }
 
+/* The deadline of the session cannot be met. */
+static void on_late(struct world *w, const struct sal_record *r, const struct sal_session *s,
+		    const struct sal_iteration *it)
+{
+	bool of_load = r->reason == SAL_REFUSE_LOAD;
+
+	require(w, it && s->job.deadline_ns, "refused without a deadline", r->session);
+	SAL_ASSERT(it);
+	require(w, r->value > (of_load ? 1000000 : s->job.deadline_ns), "refused what can be met",
+		r->value);
+	require(w, of_load == (it->expected_ns <= s->job.deadline_ns), "refused for a wrong reason",
+		r->session);
+}
+
 static void on_refuse(struct world *w, const struct sal_record *r, const struct sal_session *s,
 		      struct sal_iteration *it)
 {
@@ -183,9 +199,14 @@ static void on_refuse(struct world *w, const struct sal_record *r, const struct 
 	bool fits = r->persist_bytes <= most && r->ephem_bytes <= most - r->persist_bytes;
 	struct client *c = s->user;
 
+	bool is_late = r->reason == SAL_REFUSE_DEADLINE || r->reason == SAL_REFUSE_LOAD;
+
 	w->totals->reasons[r->reason]++;
-	require(w, r->value == most, "refused without saying what the most is", r->value);
-	if (r->reason == SAL_REFUSE_PAGE_IN) {
+	require(w, is_late || r->value == most, "refused without saying what the most is",
+		r->value);
+	if (is_late) {
+		on_late(w, r, s, it);
+	} else if (r->reason == SAL_REFUSE_PAGE_IN) {
 		require(w, c->in_failures >= 4, "refused before several tries", r->session);
 	} else if (r->reason == SAL_REFUSE_NO_PAGING || r->reason == SAL_REFUSE_PAGE_OUT) {
 		require(w, (w->tuning.page_bytes_per_s == 0) == (r->reason == SAL_REFUSE_NO_PAGING),
@@ -215,7 +236,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 	w->hash = hash_record(w->hash, r);
 	w->totals->count[r->what]++;
 	if (w->recorded)
-		recorder_put(&w->recorder, w->engine, r, s);
+		recorder_put(&w->recorder, w->engine, r, s, it);
 	if (w->trace) {
 		char text[256];
 
@@ -303,7 +324,12 @@ static struct sal_tuning random_tuning(struct world *w)
 	struct sal_tuning t;
 
 	sal_tuning_default(&t);
-	t.lanes = rng_chance(&w->rng, 60) ? 0 : (uint32_t)rng_range(&w->rng, 1, 70);
+	t.lanes = rng_chance(&w->rng, 40) ? 0 : (uint32_t)rng_range(&w->rng, 1, 70);
+	if (rng_chance(&w->rng, 40))
+		t.lanes = SAL_LANES_AUTO;
+	t.tiers = rng_chance(&w->rng, 50);
+	t.move_ns = rng_skewed(&w->rng, S);
+	t.slow_percent = (uint32_t)rng_below(&w->rng, 50);
 	t.page_bytes_per_s = w->unit * rates[rng_below(&w->rng, 3)] / 1000;
 	if (rng_chance(&w->rng, 20))
 		t.page_bytes_per_s = 0;
@@ -347,9 +373,11 @@ static struct sal_job random_job(struct world *w, struct client *c)
 {
 	struct sal_job job = {
 		.kind = rng_chance(&w->rng, 30) ? SAL_INFERENCE : SAL_TRAINING,
+		.kind_undeclared = rng_chance(&w->rng, 50),
 		.weight_milli = rng_chance(&w->rng, 50) ? 0 : (uint32_t)rng_range(&w->rng, 1, 8000),
 		.priority = (uint32_t)rng_below(&w->rng, 4),
 		.total_ns = rng_chance(&w->rng, 30) ? 0 : rng_skewed(&w->rng, 100 * S),
+		.deadline_ns = rng_chance(&w->rng, 80) ? 0 : rng_skewed(&w->rng, 200 * MS),
 	};
 
 	if (rng_chance(&w->rng, 75)) {
@@ -423,6 +451,8 @@ static void do_submit(struct world *w, struct client *c)
 	it->needs.persist_bytes = wrong_by_four(w, c->truth.persist_bytes);
 	it->needs.ephem_bytes = wrong_by_four(w, c->truth.ephem_bytes);
 	it->expected_ns = rng_chance(&w->rng, 30) ? 0 : rng_skewed(&w->rng, 100 * MS);
+	it->program = rng_below(&w->rng, PROGRAMS + 1); /* 0: not followed */
+	it->pace = it->program ? &w->paces[it->program - 1] : NULL;
 	note_asked(c, it->needs.persist_bytes);
 	c->queued++;
 	sal_engine_submit(w->engine, w->now_ns, c->session, it);
@@ -457,6 +487,8 @@ static void do_done(struct world *w, struct client *c)
 	w->endless -= c->endless;
 	c->endless = false;
 	c->slot_used[c->running - c->slots] = false;
+	c->running->busy_ns = rng_chance(&w->rng, 50) ? used_ns / 1000 * rng_below(&w->rng, 1000)
+						      : 0;
 	c->running = NULL;
 	w->lane_user[c->lane] = NULL;
 	w->running--;
@@ -778,6 +810,7 @@ static void require_enough(const struct totals *t, uint64_t seeds)
 		assert_true(t->reasons[SAL_REFUSE_PAGE_OUT] > 0);
 	}
 	assert_true(t->reasons[SAL_REFUSE_PAGE_IN] > 0);
+	assert_true(t->reasons[SAL_REFUSE_DEADLINE] + t->reasons[SAL_REFUSE_LOAD] > 0);
 	assert_int_equal(t->count[SAL_EJECT], 0);
 }
 

@@ -215,26 +215,35 @@ struct drv_job *drv_open(struct drv *d, uint64_t persist, uint64_t ephem)
 	return drv_open_job(d, &job);
 }
 
-static void submit(struct drv *d, struct drv_job *j, struct sal_needs needs, uint64_t expected_ns)
+/* `facts` has the needs, the program and the expected time. */
+static void submit(struct drv *d, struct drv_job *j, struct sal_iteration facts)
 {
 	struct sal_iteration *it = &j->its[j->submitted % DRV_DEPTH];
 
-	memset(it, 0, sizeof(*it));
+	*it = facts;
 	it->id = ++j->submitted;
-	it->needs = needs;
-	it->expected_ns = expected_ns;
 	sal_engine_submit(d->engine, d->now_ns, j->s, it);
 	check(d);
 }
 
 void drv_submit(struct drv *d, struct drv_job *j, uint64_t persist, uint64_t ephem)
 {
-	submit(d, j, (struct sal_needs){ persist, ephem }, 0);
+	submit(d, j, (struct sal_iteration){ .needs = { persist, ephem } });
+}
+
+void drv_submit_program(struct drv *d, struct drv_job *j, uint64_t program, struct sal_pace *pace,
+			uint64_t expected_ns)
+{
+	submit(d, j,
+	       (struct sal_iteration){ .needs = j->s->job.declared,
+				       .program = program,
+				       .pace = pace,
+				       .expected_ns = expected_ns });
 }
 
 void drv_submit_short(struct drv *d, struct drv_job *j, uint64_t expected_ns)
 {
-	submit(d, j, (struct sal_needs){ 0 }, expected_ns);
+	submit(d, j, (struct sal_iteration){ .expected_ns = expected_ns });
 }
 
 void drv_done(struct drv *d, struct drv_job *j, uint64_t used_ns)
@@ -384,7 +393,9 @@ static void submit_ahead(struct drv *d, struct drv_job *j)
 {
 	j->submit_at_ns = DRV_NEVER;
 	while (j->s && wants_to_submit(j))
-		submit(d, j, j->load.needs, j->load.iter_ns);
+		submit(d, j,
+		       (struct sal_iteration){ .needs = j->load.needs,
+					       .expected_ns = j->load.iter_ns });
 }
 
 static void end_iteration(struct drv *d, struct drv_job *j)

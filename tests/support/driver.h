@@ -78,6 +78,9 @@ void drv_stop(struct drv *d);
 struct drv_job *drv_open(struct drv *d, uint64_t persist, uint64_t ephem);
 struct drv_job *drv_open_job(struct drv *d, const struct sal_job *job);
 void drv_submit(struct drv *d, struct drv_job *j, uint64_t persist, uint64_t ephem);
+/* An iteration with the declared needs, of the program that `pace` is about. */
+void drv_submit_program(struct drv *d, struct drv_job *j, uint64_t program, struct sal_pace *pace,
+			uint64_t expected_ns);
 void drv_submit_short(struct drv *d, struct drv_job *j, uint64_t expected_ns);
 void drv_done(struct drv *d, struct drv_job *j, uint64_t used_ns); /* takes used_ns */
 void drv_need(struct drv *d, struct drv_job *j, uint64_t persist);

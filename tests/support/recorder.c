@@ -34,7 +34,8 @@ void recorder_stop(struct recorder *r)
 }
 
 void recorder_put(struct recorder *r, const struct sal_engine *engine,
-		  const struct sal_record *record, const struct sal_session *s)
+		  const struct sal_record *record, const struct sal_session *s,
+		  const struct sal_iteration *it)
 {
 	if (r->head.count == r->room) {
 		r->room = r->room ? 2 * r->room : 1024;
@@ -42,7 +43,7 @@ void recorder_put(struct recorder *r, const struct sal_engine *engine,
 		assert_non_null(r->entries);
 	}
 	memset(&r->entries[r->head.count], 0, sizeof(*r->entries));
-	sal_trace_fill(&r->entries[r->head.count++], engine, record, s);
+	sal_trace_fill(&r->entries[r->head.count++], engine, record, s, it);
 }
 
 struct rec_trace recorder_take(const struct recorder *r, size_t dropped)
@@ -120,7 +121,7 @@ void recorder_replay(const struct recorder *r, const char *what)
 	struct rec_replay replay;
 	char was[512] = "nothing", is[512] = "nothing";
 
-	if (rec_replay_run(&back, &replay, &err) < 0)
+	if (rec_replay_run(&back, NULL, &replay, &err) < 0)
 		fail_msg("%s: %s", what, err.text);
 	if (!replay.identical) {
 		if (replay.recorded.what)

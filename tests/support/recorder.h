@@ -21,7 +21,8 @@ struct recorder {
 void recorder_start(struct recorder *r, const struct sal_engine_config *cfg);
 void recorder_stop(struct recorder *r);
 void recorder_put(struct recorder *r, const struct sal_engine *engine,
-		  const struct sal_record *record, const struct sal_session *s);
+		  const struct sal_record *record, const struct sal_session *s,
+		  const struct sal_iteration *it);
 
 /*
  * The recording that salusd would return, without the first `dropped` entries. Free it with

@@ -50,8 +50,8 @@ static int read_memory(const char *text, struct sal_hello *hello, struct sal_err
 
 static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *err)
 {
-	hello->kind = strcmp(text, "inference") == 0;
-	if (hello->kind || strcmp(text, "training") == 0)
+	hello->kind = strcmp(text, "inference") == 0 ? SAL_HELLO_INFERENCE : SAL_HELLO_TRAINING;
+	if (hello->kind == SAL_HELLO_INFERENCE || strcmp(text, "training") == 0)
 		return SAL_OK;
 	return sal_err_set(err, SAL_INVALID_ARGUMENT,
 			   "SALUS_KIND is \"%s\", expected training or inference", text);
@@ -65,6 +65,7 @@ int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
 	const char *priority = getenv("SALUS_PRIORITY");
 	const char *total = getenv("SALUS_TIME");
 	const char *kind = getenv("SALUS_KIND");
+	const char *deadline = getenv("SALUS_DEADLINE");
 	int rc = SAL_OK;
 
 	*hello = (struct sal_hello){
@@ -74,6 +75,7 @@ int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
 		.size = sizeof(*hello),
 		.priority = 20,
 		.weight_milli = 1000,
+		.kind = SAL_HELLO_UNDECLARED,
 	};
 	(void)snprintf(hello->name, sizeof(hello->name), "%s",
 		       name && *name ? name : program_invocation_short_name);
@@ -93,6 +95,8 @@ int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
 	}
 	if (total && *total)
 		rc = sal_duration_parse(total, &hello->total_ns, err);
+	if (rc >= 0 && deadline && *deadline)
+		rc = sal_duration_parse(deadline, &hello->deadline_ns, err);
 	if (rc >= 0 && memory && *memory)
 		rc = read_memory(memory, hello, err);
 	if (rc >= 0 && kind && *kind)

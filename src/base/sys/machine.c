@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sys/machine.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,4 +114,12 @@ uint64_t sal_machine_memory(void)
 	uint64_t group = sal_cgroup_memory("");
 
 	return group < machine ? group : machine;
+}
+
+uint32_t sal_machine_cpus(void)
+{
+	cpu_set_t set;
+	int count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
+
+	return count > 0 ? (uint32_t)count : 1;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * machine - the memory that this process may use: the machine's memory, or less if a cgroup limits
- * it.
+ * machine - what this process may use of the machine: memory, or less if a cgroup limits it, and
+ * processors.
  *
  * Threads: any. There is no state.
  */
@@ -12,6 +12,9 @@
 
 /* The minimum of the machine's memory and the limits of this process's cgroups, version 1 or 2. */
 uint64_t sal_machine_memory(void);
+
+/* How many processors this process may run on; at least 1. */
+uint32_t sal_machine_cpus(void);
 
 /*
  * The lowest limit of the cgroup and all its parents; UINT64_MAX if there is none. root is a prefix

@@ -118,6 +118,15 @@ static int print_legend(const json_t *reply, double capacity, double free_bytes,
 	return ok ? CLI_OK : cli_no_memory();
 }
 
+static void print_gain(const json_t *device)
+{
+	char gain[CLI_GAIN_TEXT];
+
+	if (*cli_gain_text(device, gain, sizeof(gain)))
+		(void)printf("%s\n", gain);
+	(void)printf("\n");
+}
+
 static int print_lanes(const json_t *reply)
 {
 	const json_t *device = json_object_get(reply, "device");
@@ -131,7 +140,7 @@ static int print_lanes(const json_t *reply)
 
 	if (width == 0)
 		width = CELLS_USUAL;
-	(void)printf("%s, %s: %s persistent, %s in %zu lane%s of at most %.0f, %s free\n\n",
+	(void)printf("%s, %s: %s persistent, %s in %zu lane%s of at most %.0f, %s free\n",
 		     cli_json_text(device, "platform"),
 		     cli_number_text(capacity, CLI_BYTES, texts[0], SAL_UNITS_TEXT),
 		     cli_number_text(persist, CLI_BYTES, texts[1], SAL_UNITS_TEXT),
@@ -139,6 +148,7 @@ static int print_lanes(const json_t *reply)
 		     count == 1 ? "" : "s", cli_json_number(device, "lane_limit"),
 		     cli_number_text(capacity - persist - lanes, CLI_BYTES, texts[3],
 				     SAL_UNITS_TEXT));
+	print_gain(device);
 	cli_map_make(&map, reply, width > 12 ? width - 2 : 10);
 	print_bar(&map, capacity, is_utf8);
 	if (print_legend(reply, capacity, capacity - persist - lanes, is_utf8) != CLI_OK)
@@ -179,6 +189,9 @@ const struct cli_command cli_cmd_lanes = {
 		"[--json] [--socket PATH]\n"
 		"\n"
 		"Persistent memory grows from the left, one part for each job on the device. Lanes lie at\n"
-		"the right end. Each lane is as large as the largest scratch of its jobs.\n",
+		"the right end. Each lane is as large as the largest scratch of its jobs.\n"
+		"\n"
+		"The second line says how many lanes ran side by side in the last seconds, and how much\n"
+		"all of them did together, against one job that runs alone.\n",
 	.run = run_lanes,
 };

@@ -23,6 +23,8 @@ static const struct cli_field fields[] = {
 	{ { "ephemeral", true, 0, 2 }, "ephem_bytes", CLI_BYTES },
 	{ { "weight", true, 0, 4 }, "weight", CLI_REAL },
 	{ { "priority", true, 0, 5 }, "priority", CLI_COUNT },
+	{ { "kind", false, 0, 8 }, "kind_shown", CLI_TEXT },
+	{ { "deadline", true, 0, 9 }, "deadline_s", CLI_SECONDS },
 	{ { "age", true, 0, 6 }, "age_s", CLI_SECONDS },
 	{ { "pid", true, 0, 7 }, "pid", CLI_COUNT },
 };
@@ -43,11 +45,30 @@ static void print_summary(const json_t *reply)
 	(void)printf("\n");
 }
 
+/* A kind that was found is marked. */
+static void add_kinds(json_t *sessions)
+{
+	json_t *session;
+	size_t i;
+
+	json_array_foreach(sessions, i, session)
+	{
+		const char *kind = cli_json_text(session, "kind");
+		bool found = json_is_true(json_object_get(session, "kind_found"));
+
+		if (*kind)
+			(void)json_object_set_new(session, "kind_shown",
+						  json_sprintf("%s%s", kind,
+							       found ? " (found)" : ""));
+	}
+}
+
 static int show_ps(const json_t *reply, const void *unused)
 {
-	const json_t *sessions = json_object_get(reply, "sessions");
+	json_t *sessions = json_object_get(reply, "sessions");
 
 	(void)unused;
+	add_kinds(sessions);
 	if (json_array_size(sessions) == 0)
 		(void)printf("no jobs; `salus run -- CMD` starts one\n");
 	else if (cli_print_fields(fields, FIELDS, sessions) != CLI_OK)
@@ -80,6 +101,8 @@ const struct cli_command cli_cmd_ps = {
 		"  waited      time in which it had something to run and did not run\n"
 		"  queued      iterations that wait\n"
 		"  persistent  device memory that it holds between iterations, as in `salus lanes`\n"
+		"  kind        training or inference; (found): nobody declared it\n"
+		"  deadline    time from the submission of an iteration to its end\n"
 		"  ephemeral   scratch while an iteration runs, shared with the others of its lane\n"
 		"\n"
 		"A narrow terminal shows fewer columns. `salus why JOB` says what a job waits for.\n",

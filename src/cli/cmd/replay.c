@@ -53,7 +53,7 @@ static int print_json(const struct rec_replay *replay)
 	return rc;
 }
 
-int cli_replay(const char *path, bool json)
+int cli_replay(const char *path, const struct sal_policy *const *policies, bool json)
 {
 	struct rec_trace trace;
 	struct rec_replay replay;
@@ -64,7 +64,7 @@ int cli_replay(const char *path, bool json)
 		return cli_fail(CLI_NO_INPUT, &err);
 	if (rc < 0)
 		return cli_fail(CLI_BAD_DATA, &err);
-	rc = rec_replay_run(&trace, &replay, &err);
+	rc = rec_replay_run(&trace, policies, &replay, &err);
 	rec_trace_fini(&trace);
 	if (rc < 0) {
 		(void)sal_err_set(&err, err.code, "%s: %s", path, err.text);

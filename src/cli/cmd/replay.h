@@ -7,7 +7,9 @@
 
 #include <stdbool.h>
 
-/* Prints the outcome. CLI_OK: the decisions are the same; CLI_FAILED: they differ. */
-int cli_replay(const char *path, bool json);
+struct sal_policy;
+
+/* Prints the outcome. `policies` are from files, ended by NULL. CLI_OK: the decisions are the same; CLI_FAILED: they differ. */
+int cli_replay(const char *path, const struct sal_policy *const *policies, bool json);
 
 #endif

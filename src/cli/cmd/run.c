@@ -36,6 +36,7 @@ enum {
 	OPT_PRIORITY,
 	OPT_TIME,
 	OPT_KIND,
+	OPT_DEADLINE,
 };
 
 static const struct option long_options[] = {
@@ -46,6 +47,7 @@ static const struct option long_options[] = {
 	{ "priority", required_argument, NULL, OPT_PRIORITY },
 	{ "time", required_argument, NULL, OPT_TIME },
 	{ "kind", required_argument, NULL, OPT_KIND },
+	{ "deadline", required_argument, NULL, OPT_DEADLINE },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
@@ -119,16 +121,17 @@ static int parse_priority(struct request *q, const char *text)
 	return CLI_OK;
 }
 
-static int parse_time(struct request *q, const char *text)
+/* A time above 0. */
+static int parse_duration(const char *option, const char *text, const char **out_text)
 {
 	struct sal_err err = { 0 };
 	uint64_t ns;
 
 	if (sal_duration_parse(text, &ns, &err) < 0)
-		return cli_usage_error(&cli_cmd_run, "--time: %s", err.text);
+		return cli_usage_error(&cli_cmd_run, "%s: %s", option, err.text);
 	if (ns == 0)
-		return cli_usage_error(&cli_cmd_run, "--time: 0 is no time; leave it out");
-	q->env.time = text;
+		return cli_usage_error(&cli_cmd_run, "%s: 0 is no time; leave it out", option);
+	*out_text = text;
 	return CLI_OK;
 }
 
@@ -165,7 +168,9 @@ static int parse_option(struct request *q, int option, char **argv)
 	case OPT_PRIORITY:
 		return parse_priority(q, optarg);
 	case OPT_TIME:
-		return parse_time(q, optarg);
+		return parse_duration("--time", optarg, &q->env.time);
+	case OPT_DEADLINE:
+		return parse_duration("--deadline", optarg, &q->env.deadline);
 	case OPT_KIND:
 		return parse_kind(q, optarg);
 	case 'h':
@@ -315,7 +320,10 @@ const struct cli_command cli_cmd_run = {
 		"  --weight W     share of the device under the fair policy (default 1)\n"
 		"  --priority K   0 is the most urgent (default 20)\n"
 		"  --time T       device time of the whole job, e.g. 20min; srtf uses it\n"
-		"  --kind K       training (default) or inference; mix uses it\n"
+		"  --kind K       training or inference; mix and deadline use it, and find it by\n"
+		"                 themselves if it is not given\n"
+		"  --deadline T   each iteration must end so soon after its submission, e.g. 20ms;\n"
+		"                 deadline uses it, and refuses what cannot be met\n"
 		"\n"
 		"A job that has waited for 5 s says on stderr what it waits for; SALUS_QUIET=1 turns\n"
 		"that off.\n"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * set - `salus set JOB KEY=VALUE...`: change weight, priority, limit, time or kind of a job.
+ * set - `salus set JOB KEY=VALUE...`: change weight, priority, limit, time, kind or deadline of a
+ * job.
  */
 #include <errno.h>
 #include <limits.h>
@@ -52,6 +53,15 @@ static json_t *read_time(const char *text)
 	return json_real((double)ns / 1e9);
 }
 
+static json_t *read_deadline(const char *text)
+{
+	uint64_t ns = 0;
+
+	if (strcmp(text, "none") != 0 && (sal_duration_parse(text, &ns, NULL) < 0 || ns == 0))
+		return NULL;
+	return json_real((double)ns / 1e9);
+}
+
 static json_t *read_kind(const char *text)
 {
 	return strcmp(text, "training") == 0 || strcmp(text, "inference") == 0 ? json_string(text)
@@ -70,6 +80,7 @@ static const struct {
 	{ "memory", "memory", read_limit, "a size such as 4GiB, or none" }, /* its name before */
 	{ "time", "time", read_time, "a duration such as 90min, or unknown" },
 	{ "kind", "kind", read_kind, "training or inference" },
+	{ "deadline", "deadline", read_deadline, "a duration such as 20ms, or none" },
 };
 
 #define KEYS SAL_COUNT(keys)
@@ -87,7 +98,7 @@ static int add_wish(json_t *request, const char *word)
 	if (!value || i == KEYS)
 		return cli_usage_error(&cli_cmd_set,
 				       "\"%s\" cannot be set; expected weight=, priority=, limit=, "
-				       "time= or kind=",
+				       "time=, kind= or deadline=",
 				       word);
 	json = keys[i].read(value + 1);
 	if (!json)
@@ -101,18 +112,22 @@ static int show_job(const json_t *reply, const void *unused)
 {
 	uint64_t limit = cli_json_count(reply, "limit_bytes");
 	double total_s = cli_json_number(reply, "total_s");
-	char bytes[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], line[400];
+	double deadline_s = cli_json_number(reply, "deadline_s");
+	char bytes[SAL_UNITS_TEXT], time[SAL_UNITS_TEXT], deadline[SAL_UNITS_TEXT], line[400];
 
 	(void)unused;
 	(void)snprintf(line, sizeof(line),
-		       "%.128s (id %.0f): weight %.4g, priority %.0f, limit %s, time %s, %s",
+		       "%.128s (id %.0f): weight %.4g, priority %.0f, limit %s, time %s, %s%s%s",
 		       cli_json_text(reply, "name"), cli_json_number(reply, "id"),
 		       cli_json_number(reply, "weight"), cli_json_number(reply, "priority"),
 		       limit > 0 ? sal_bytes_format(limit, bytes, sizeof(bytes)) : "none",
 		       total_s > 0
 			       ? sal_duration_format(cli_seconds_to_ns(total_s), time, sizeof(time))
 			       : "unknown",
-		       cli_json_text(reply, "kind"));
+		       cli_json_text(reply, "kind"), deadline_s > 0 ? ", deadline " : "",
+		       deadline_s > 0 ? sal_duration_format(cli_seconds_to_ns(deadline_s), deadline,
+							    sizeof(deadline))
+				      : "");
 	cli_print_text(line);
 	return cli_flush();
 }
@@ -141,7 +156,7 @@ static int run_set(int argc, char **argv)
 
 const struct cli_command cli_cmd_set = {
 	.name = "set",
-	.summary = "change a job's weight, priority, memory limit, time or kind",
+	.summary = "change a job's weight, priority, memory limit, time, kind or deadline",
 	.usage =
 		"JOB KEY=VALUE... [--json] [--socket PATH]\n"
 		"\n"
@@ -151,6 +166,7 @@ const struct cli_command cli_cmd_set = {
 		"  priority=K  0 is first, under priority\n"
 		"  limit=SIZE  device memory that it may hold, such as 4GiB; none: all there is\n"
 		"  time=T      device time of the whole job; srtf uses it; unknown: salusd estimates\n"
-		"  kind=KIND   training or inference; mix uses it\n",
+		"  kind=KIND   training or inference; mix and deadline use it\n"
+		"  deadline=T  each iteration must end so soon, such as 20ms; deadline uses it; none\n",
 	.run = run_set,
 };

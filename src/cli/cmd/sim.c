@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "cli/cmd/replay.h"
 #include "cli/save.h"
+#include "loader/loader.h"
 #include "sim/chrome.h"
 #include "sim/picture.h"
 #include "sim/report.h"
@@ -27,8 +28,10 @@ struct request {
 	const char *replay_path;
 	const char *svg_path;
 	const char *chrome_path;
-	const struct sal_policy *policies[POLICIES_MAX];
+	const struct sal_policy *policies[POLICIES_MAX + 1]; /* ended by NULL */
 	size_t policy_count;
+	struct sal_loader loader; /* policies from files */
+	bool names_built_in; /* one of the policies is built in */
 	const char *tunes[TUNES_MAX];
 	struct sim_options options;
 	bool with_jobs, json, static_partition, list_policies;
@@ -74,17 +77,37 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+/* A policy of the list, or a file. */
+static int find_policy(struct request *q, const char *name, const struct sal_policy **out)
+{
+	char names[SAL_POLICY_NAMES_BYTES];
+	struct sal_err err = { 0 };
+	int rc;
+
+	if (sal_loader_is_path(name)) {
+		rc = sal_loader_load(&q->loader, name, out, &err);
+		if (rc < 0)
+			return cli_fail(rc == -SAL_NOT_FOUND ? CLI_NO_INPUT : CLI_BAD_DATA, &err);
+		return CLI_OK;
+	}
+	*out = sal_policy_find(name);
+	q->names_built_in = true;
+	if (!*out)
+		return cli_usage_error(&cli_cmd_sim, "there is no policy \"%s\"; there are %s",
+				       name, sal_policy_names(", ", names, sizeof(names)));
+	return CLI_OK;
+}
+
 static int parse_policies(struct request *q, char *list)
 {
-	char *name, names[SAL_POLICY_NAMES_BYTES];
+	char *name;
 
 	while ((name = strsep(&list, ","))) {
-		const struct sal_policy *policy = sal_policy_find(name);
+		const struct sal_policy *policy;
+		int rc = find_policy(q, name, &policy);
 
-		if (!policy)
-			return cli_usage_error(&cli_cmd_sim,
-					       "there is no policy \"%s\"; there are %s", name,
-					       sal_policy_names(", ", names, sizeof(names)));
+		if (rc != CLI_OK)
+			return rc;
 		if (q->policy_count == POLICIES_MAX)
 			return cli_usage_error(&cli_cmd_sim, "more than %d policies", POLICIES_MAX);
 		q->policies[q->policy_count++] = policy;
@@ -97,9 +120,13 @@ static int parse_lanes(struct request *q, const char *text)
 	char *end;
 	unsigned long lanes = strtoul(text, &end, 10);
 
+	if (strcmp(text, "auto") == 0) {
+		q->options.tuning.lanes = SAL_LANES_AUTO;
+		return CLI_OK;
+	}
 	if (*end || end == text || lanes < 1 || lanes > SAL_LANES_MAX || *text == '-')
-		return cli_usage_error(&cli_cmd_sim, "--lanes is \"%s\", expected 1 to %d", text,
-				       SAL_LANES_MAX);
+		return cli_usage_error(&cli_cmd_sim, "--lanes is \"%s\", expected auto or 1 to %d",
+				       text, SAL_LANES_MAX);
 	q->options.tuning.lanes = (uint32_t)lanes;
 	return CLI_OK;
 }
@@ -219,6 +246,7 @@ static int parse(struct request *q, int argc, char **argv)
 
 	memset(q, 0, sizeof(*q));
 	sal_tuning_default(&q->options.tuning);
+	q->options.tuning.tiers = 1;
 	optind = 1;
 	while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
 		rc = parse_option(q, option, argv);
@@ -227,12 +255,11 @@ static int parse(struct request *q, int argc, char **argv)
 	}
 	if (optind < argc)
 		return cli_usage_error(&cli_cmd_sim, "unexpected argument \"%s\"", argv[optind]);
-	if (q->replay_path &&
-	    (q->workload_path || q->policy_count > 0 || q->options.capacity_bytes))
+	if (q->replay_path && (q->workload_path || q->names_built_in || q->options.capacity_bytes))
 		return cli_usage_error(&cli_cmd_sim, "--replay FILE brings its own %s",
-				       q->workload_path	 ? "jobs"
-				       : q->policy_count ? "policy"
-							 : "memory");
+				       q->workload_path	   ? "jobs"
+				       : q->names_built_in ? "policy"
+							   : "memory");
 	if (q->replay_path || q->list_policies)
 		return CLI_OK;
 	if (!q->workload_path)
@@ -357,25 +384,33 @@ static void print_more_help(void)
 	}
 }
 
-static int run_sim(int argc, char **argv)
+static int run_request(const struct request *q)
 {
-	struct request q;
 	struct sim_workload workload;
 	struct sal_err err = { 0 };
-	int rc = parse(&q, argc, argv);
+	int rc;
 
-	if (rc != CLI_OK)
-		return rc;
-	if (q.list_policies)
+	if (q->list_policies)
 		return print_policies(), cli_flush();
-	if (q.replay_path)
-		return cli_replay(q.replay_path, q.json);
-	rc = sim_workload_read(q.workload_path, &workload, &err);
+	if (q->replay_path)
+		return cli_replay(q->replay_path, q->policies, q->json);
+	rc = sim_workload_read(q->workload_path, &workload, &err);
 	if (rc < 0) /* file:line: what, for editors to follow */
 		return (void)fprintf(stderr, "%s\n", err.text),
 		       rc == -SAL_NOT_FOUND ? CLI_NO_INPUT : CLI_BAD_DATA;
-	rc = simulate(&q, &workload);
+	rc = simulate(q, &workload);
 	sim_workload_fini(&workload);
+	return rc;
+}
+
+static int run_sim(int argc, char **argv)
+{
+	struct request q;
+	int rc = parse(&q, argc, argv);
+
+	if (rc == CLI_OK)
+		rc = run_request(&q);
+	sal_loader_fini(&q.loader);
 	return rc;
 }
 
@@ -384,18 +419,20 @@ const struct cli_command cli_cmd_sim = {
 	.summary = "run a workload under one or more policies, in virtual time",
 	.usage =
 		"--workload FILE.csv --policy NAME[,NAME...] --memory SIZE [OPTION...]\n"
-		"       salus sim --replay FILE [--json]\n"
+		"       salus sim --replay FILE [--policy FILE.so] [--json]\n"
 		"       salus sim --policies\n"
 		"\n"
 		"Runs the scheduling core of salusd on a virtual clock, iteration by iteration.\n"
 		"\n"
 		"  --workload FILE.csv    jobs: columns job, submit_s, duration_s or iterations + iter_ms;\n"
 		"                         optional persistent_mib, ephemeral_mib, util, weight,\n"
-		"                         priority, kind, requests_per_s\n"
+		"                         priority, kind, requests_per_s, deadline_ms\n"
 		"  --replay FILE          repeat what `salus trace` wrote: does the core decide the same?\n"
-		"  --policy NAME,...      who goes first; see below\n"
+		"  --policy NAME,...      who goes first; see below; with a '/', a shared object\n"
+		"                         with a policy of your own, e.g. ./mine.so\n"
 		"  --memory SIZE          memory of the device, e.g. 15.6GiB\n"
-		"  --lanes N              at most N lanes at once (default: what the policy wants)\n"
+		"  --lanes N|auto         at most N lanes at once, or as many as pay\n"
+		"                         (default: what the policy wants)\n"
 		"  --page-bandwidth RATE  between device and host (default 12GB/s)\n"
 		"  --no-paging            sessions stay on the device until they end\n"
 		"  --switch TIME          device time lost when a lane changes jobs (default 0)\n"

@@ -99,8 +99,8 @@ int cli_job_env_set(const struct cli_job_env *env, struct sal_err *err)
 	if (set("SALUS_JOB_NAME", env->name) && set("SALUS_MEMORY", env->reserve) &&
 	    set("SALUS_WEIGHT", env->weight) && set("SALUS_PRIORITY", env->priority) &&
 	    set("SALUS_TIME", env->time) && set("SALUS_KIND", env->kind) &&
-	    set("SALUS_SOCKET", env->socket) && set("JAX_PLATFORMS", env->platform) &&
-	    set_plugins(env))
+	    set("SALUS_DEADLINE", env->deadline) && set("SALUS_SOCKET", env->socket) &&
+	    set("JAX_PLATFORMS", env->platform) && set_plugins(env))
 		return SAL_OK;
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 }

@@ -10,7 +10,7 @@ struct sal_err;
 struct cli_job_env {
 	const char *name; /* SALUS_JOB_NAME */
 	/* As the user wrote them, checked; NULL leaves the variable as it is. */
-	const char *reserve, *weight, *priority, *time, *kind;
+	const char *reserve, *weight, *priority, *time, *kind, *deadline;
 	const char *socket; /* SALUS_SOCKET */
 	const char *plugin; /* absolute path of libsalus_pjrt.so */
 	const char *platform; /* the platform of the plugin, e.g. "cpu" */

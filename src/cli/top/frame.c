@@ -128,6 +128,14 @@ static void draw_lane(const struct cli_top *top, struct cli_canvas *c, const jso
 	add_name(c, row, job);
 }
 
+static void draw_gain(const struct cli_top *top, struct cli_canvas *c)
+{
+	char gain[CLI_GAIN_TEXT];
+
+	if (*cli_gain_text(json_object_get(top->reply, "device"), gain, sizeof(gain)))
+		cli_row_add(cli_canvas_row(c, CLI_STYLE_PLAIN), "%s", gain);
+}
+
 /* At most a quarter of the canvas. */
 static void draw_lanes(const struct cli_top *top, struct cli_canvas *c)
 {
@@ -220,6 +228,7 @@ void cli_top_draw(const struct cli_top *top, struct cli_canvas *canvas, bool int
 	draw_busy(top, canvas, row);
 	draw_memory(top, canvas, row);
 	draw_lanes(top, canvas);
+	draw_gain(top, canvas);
 	(void)cli_canvas_row(canvas, CLI_STYLE_PLAIN);
 	if (top->mode == CLI_TOP_HELP)
 		draw_help(canvas);

@@ -36,12 +36,22 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 	e->emit(e->emit_ctx, &r, s, it);
 }
 
-/* Every event starts here. The engine's time never goes back, even if the caller's clock does. */
+/* The engine's time never goes back, even if the caller's clock does. */
+void sal_pass_time(struct sal_engine *e, uint64_t now_ns)
+{
+	if (now_ns <= e->now_ns)
+		return;
+	if (e->running_count > 1)
+		e->crowd_ns += now_ns - e->now_ns;
+	sal_gain_pass_time(e, now_ns - e->now_ns);
+	e->now_ns = now_ns;
+}
+
+/* Every event starts here. */
 void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
 	       struct sal_iteration *it, uint64_t value)
 {
-	if (now_ns > e->now_ns)
-		e->now_ns = now_ns;
+	sal_pass_time(e, now_ns);
 	if (e->emit_events)
 		sal_emit(e, what, s, it, value);
 }
@@ -67,6 +77,7 @@ int sal_engine_create(const struct sal_engine_config *cfg, struct sal_engine **o
 	e->emit_events = cfg->emit_events;
 	e->next_id = 1;
 	TAILQ_INIT(&e->sessions);
+	RB_INIT(&e->turns);
 	RB_INIT(&e->resident);
 	RB_INIT(&e->waiting);
 	TAILQ_INIT(&e->idle);
@@ -106,7 +117,7 @@ int sal_engine_open(struct sal_engine *e, uint64_t now_ns, const struct sal_job 
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	s->id = e->next_id++;
 	s->user = user;
-	s->job = *job;
+	sal_take_job(s, job);
 	s->gap_ns = UINT64_MAX;
 	TAILQ_INIT(&s->queue);
 	TAILQ_INSERT_TAIL(&e->sessions, s, session_link);
@@ -164,7 +175,7 @@ void sal_engine_declare(struct sal_engine *e, uint64_t now_ns, struct sal_sessio
 {
 	if (s->lane)
 		s->lane->kind_count[s->job.kind]--;
-	s->job = *job;
+	sal_take_job(s, job);
 	if (s->lane)
 		s->lane->kind_count[s->job.kind]++;
 	sal_begin(e, now_ns, SAL_DECLARE, s, NULL, job->total_ns);
@@ -235,13 +246,17 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 		return;
 	}
 	it->submit_ns = e->now_ns;
+	if (!sal_accept(e, s, it))
+		return;
 	if (it->needs.ephem_bytes > s->seen_ephem_bytes)
 		s->seen_ephem_bytes = it->needs.ephem_bytes;
+	sal_pace_forget(e, it->pace);
 	TAILQ_INSERT_TAIL(&s->queue, it, queue_link);
 	sal_drop_impossible(e, s);
 	if (was_idle && sal_session_has_work(s)) {
 		if (s->done_iterations > 0)
 			sal_learn_gap(e, s);
+		sal_note_gap(e, s, it);
 		if (e->policy->wake && !s->in_ready)
 			e->policy->wake(e->state, s);
 	}
@@ -273,6 +288,7 @@ static void raise_floor(struct sal_engine *e)
 	e->memory.floor_bytes = floor;
 }
 
+/* used_ns is time alone. */
 static void account(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it,
 		    uint64_t used_ns)
 {
@@ -284,7 +300,9 @@ static void account(struct sal_engine *e, struct sal_session *s, const struct sa
 		s->tracked_bytes = it->needs.persist_bytes;
 	if (e->policy->charge)
 		e->policy->charge(e->state, s, used_ns);
+	e->gain.alone_ns += used_ns;
 	sal_count_device_time(e, used_ns);
+	sal_find_kind(e, s, it, used_ns);
 	if (TAILQ_EMPTY(&s->queue)) {
 		s->idle_since_ns = e->now_ns;
 		s->reserved_until_ns = e->now_ns + sal_reserve_window(e, s);
@@ -298,6 +316,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 
 	SAL_ASSERT(it && lane && lane->running == s);
 	sal_begin(e, now_ns, SAL_DONE, s, it, used_ns);
+	used_ns = sal_pace_end(e, s, it, used_ns);
 	lane->running = NULL;
 	lane->last = s;
 	e->running_count--;
@@ -424,6 +443,7 @@ int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sa
 				   policy->name, policy->slot_size, policy->lane_slot_size,
 				   policy->state_size, SAL_SLOT_BYTES, SAL_LANE_SLOT_BYTES,
 				   SAL_STATE_BYTES);
+	e->policy = policy; /* the trace takes its name */
 	sal_begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
 	reset_policy(e, policy);
 	sal_settle(e);
@@ -454,29 +474,4 @@ void sal_engine_resume(struct sal_engine *e, uint64_t now_ns, struct sal_session
 	if (s->lane)
 		sal_mark_dirty(e, s->lane);
 	sal_settle(e);
-}
-
-const struct sal_policy *sal_engine_policy(const struct sal_engine *e)
-{
-	return e->policy;
-}
-
-const struct sal_memory *sal_engine_memory(const struct sal_engine *e)
-{
-	return &e->memory;
-}
-
-uint32_t sal_engine_lane_limit(const struct sal_engine *e)
-{
-	return sal_lane_limit(e);
-}
-
-uint32_t sal_engine_resident_count(const struct sal_engine *e)
-{
-	return e->resident_count;
-}
-
-uint32_t sal_engine_waiting_count(const struct sal_engine *e)
-{
-	return e->waiting_count;
 }

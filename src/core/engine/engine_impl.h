@@ -4,10 +4,15 @@
  *
  *     engine.c   events in: change the session, then settle
  *     settle.c   the loop after every event: admit, make room, start lanes, ask for a tick
+ *     accept.c   which iterations the policy refuses
+ *     kind.c     which kind a session is of
  *     admit.c    which sessions need memory, and who gets it
  *     page.c     making room by paging out
  *     retry.c    copies that failed
- *     run.c      which session may run, whose turn it is
+ *     run.c      which session may run, whose turn it is in a lane
+ *     fill.c     which sessions run in several lanes
+ *     pay.c      may a session run beside others?
+ *     pace.c     how long programs take alone, what part of the device they fill
  *     home.c     which lane a session lives in
  *     reread.c   requests of a policy: reread the ranks, call its alarm
  *     tune.c     knobs and parameters
@@ -21,6 +26,7 @@
 #define SAL_CORE_ENGINE_IMPL_H
 
 #include "core/engine.h"
+#include "core/engine/crowd.h"
 #include "core/lane.h"
 #include "core/order.h"
 #include "core/policy.h"
@@ -45,6 +51,7 @@ struct sal_engine {
 
 	uint64_t next_id;
 	struct sal_session_list sessions; /* owned; in order of opening */
+	struct sal_turn_tree turns; /* the ready sessions of all lanes, by rank */
 	struct sal_resident_tree resident; /* by rank */
 	struct sal_waiting_tree waiting; /* sessions with work first, then by rank */
 	struct sal_session_list idle; /* resident, without work or paused; longest idle first */
@@ -59,6 +66,11 @@ struct sal_engine {
 	uint64_t retry_ns; /* from then on another session may be paged out; 0: no need */
 	uint64_t search_ns; /* no search for room before this time */
 	uint64_t wake_ns; /* time in the last SAL_WAKE_AT; 0: none pending */
+	uint64_t crowd_ns; /* time so far in which several iterations ran */
+	struct sal_gain gain;
+	struct sal_session *solo_next; /* all lanes drain until it can run alone; NULL: none */
+	bool holds_back; /* a session waits although a lane is idle (pay.c) */
+	bool squeezed; /* a session waits for memory that lanes but one would free */
 	uint64_t dirty_mask; /* lanes whose next turn is undecided */
 	bool lanes_freed; /* there may be room for another lane */
 	bool memory_changed; /* a waiting session may fit now */
@@ -70,9 +82,19 @@ void sal_emit(struct sal_engine *e, enum sal_what what, struct sal_session *s,
 	      struct sal_iteration *it, uint64_t value);
 void sal_eject_policy(struct sal_engine *e, enum sal_reason reason);
 void sal_session_release(struct sal_engine *e, struct sal_session *s);
+void sal_pass_time(struct sal_engine *e, uint64_t now_ns);
 void sal_begin(struct sal_engine *e, uint64_t now_ns, enum sal_what what, struct sal_session *s,
 	       struct sal_iteration *it, uint64_t value);
 void sal_give_back(struct sal_engine *e, struct sal_session *s);
+
+/* accept.c: false if the policy refuses the iteration; the caller then drops it */
+bool sal_accept(struct sal_engine *e, struct sal_session *s, struct sal_iteration *it);
+
+/* kind.c */
+void sal_take_job(struct sal_session *s, const struct sal_job *job); /* new facts and wishes */
+void sal_note_gap(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it);
+void sal_find_kind(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it,
+		   uint64_t used_ns);
 
 /* reread.c */
 void sal_reread_ranks(struct sal_engine *e);
@@ -118,8 +140,14 @@ uint64_t sal_next_rest_end(const struct sal_engine *e); /* UINT64_MAX: no sessio
 bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s);
 bool sal_is_express(const struct sal_engine *e, const struct sal_session *s);
 void sal_run_lane(struct sal_engine *e, struct sal_lane *lane);
+struct sal_session *sal_pick(struct sal_engine *e, struct sal_lane *lane);
+void sal_grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s);
 uint64_t sal_reserve_window(const struct sal_engine *e, const struct sal_session *s);
 void sal_learn_gap(struct sal_engine *e, struct sal_session *s);
+
+/* fill.c */
+void sal_fill_lanes(struct sal_engine *e);
+bool sal_may_move(const struct sal_engine *e, const struct sal_session *s);
 
 /* stuck.c */
 void sal_watch_lane(struct sal_engine *e, struct sal_lane *lane); /* sets stuck_at_ns */
@@ -139,6 +167,14 @@ void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index);
 void sal_spread(struct sal_engine *e);
 void sal_gather(struct sal_engine *e);
 uint32_t sal_lane_limit(const struct sal_engine *e);
+uint32_t sal_open_count(const struct sal_engine *e); /* lanes, without stuck ones */
+bool sal_may_share(const struct sal_engine *e, const struct sal_lane *lane,
+		   const struct sal_session *s);
+bool sal_policy_opens(const struct sal_engine *e, const struct sal_memory *m,
+		      const struct sal_session *s);
+void sal_squeeze_lanes(struct sal_engine *e);
+/* The first in rank that has work and waits for memory; NULL: none. */
+struct sal_session *sal_first_waiting(const struct sal_engine *e);
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
 
 /* Does s have queued work but live in a stuck lane, which gives it no turn? */

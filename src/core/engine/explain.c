@@ -103,6 +103,18 @@ static void explain_order(struct sal_engine *e, struct sal_session *s, struct sa
 		add_ahead(e, out, other);
 }
 
+/* Would s run beside those that run, if it had a lane? */
+static void explain_hold(struct sal_engine *e, struct sal_session *s, struct sal_turn_wait *out)
+{
+	struct sal_crowd crowd;
+
+	sal_crowd_running(e, NULL, &crowd);
+	out->hold = sal_hold_back(e, &crowd, s);
+	out->rate_milli = sal_crowd_rate(&crowd);
+	sal_crowd_add(&crowd, s, sal_next_tier(e, s));
+	out->rate_with_milli = sal_crowd_rate(&crowd);
+}
+
 static void explain_turn(struct sal_engine *e, struct sal_session *s, struct sal_turn_wait *out)
 {
 	const struct sal_lane *lane = s->lane;
@@ -114,8 +126,11 @@ static void explain_turn(struct sal_engine *e, struct sal_session *s, struct sal
 		.waits_for_range = !lane->running && lane->shifted,
 		.is_order_known = true,
 	};
-	if (!s->in_express && s->in_ready)
+	if (!s->in_express && s->in_ready) {
 		explain_order(e, s, out);
+		if (sal_lane_limit(e) > 1)
+			explain_hold(e, s, out);
+	}
 }
 
 void sal_engine_explain(struct sal_engine *e, struct sal_session *s, struct sal_explanation *out)

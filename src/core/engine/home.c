@@ -8,43 +8,66 @@
 
 uint32_t sal_lane_limit(const struct sal_engine *e)
 {
+	bool is_number = e->tuning.lanes && e->tuning.lanes != SAL_LANES_AUTO;
 	uint32_t limit = e->tuning.lanes ? e->tuning.lanes : e->policy->lanes;
 
-	if (limit == 0)
+	if (limit == 0 || e->squeezed)
 		return 1;
-	if (e->tuning.lanes == 0 && e->tuning.lane_cap && limit > e->tuning.lane_cap)
+	if (!is_number && e->tuning.lane_cap && limit > e->tuning.lane_cap)
 		limit = e->tuning.lane_cap;
 	return limit < SAL_LANES_MAX ? limit : SAL_LANES_MAX;
 }
 
-static bool may_share(const struct sal_engine *e, const struct sal_lane *lane,
-		      const struct sal_session *s)
+bool sal_may_share(const struct sal_engine *e, const struct sal_lane *lane,
+		   const struct sal_session *s)
 {
-	if (lane->draining)
+	if (lane->draining || lane->stuck)
 		return false;
 	return !e->policy->shares || e->policy->shares(e->state, lane, s);
 }
 
+uint32_t sal_open_count(const struct sal_engine *e)
+{
+	return (uint32_t)__builtin_popcountll(e->memory.open_mask) - e->stuck_count;
+}
+
+bool sal_policy_opens(const struct sal_engine *e, const struct sal_memory *m,
+		      const struct sal_session *s)
+{
+	uint32_t of_kind = 0;
+	uint64_t rest;
+
+	if (!e->policy->opens)
+		return true;
+	for (rest = m->open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		of_kind += !lane->stuck && lane->kind_count[s->job.kind] > 0;
+	}
+	return e->policy->opens(e->state, s, of_kind);
+}
+
+/*
+ * With --lanes auto a newcomer shares a lane, and fill.c opens lanes that pay. A policy that keeps
+ * sessions apart wants its lanes at once.
+ */
 struct sal_lane_choice sal_lane_choice(const struct sal_engine *e, const struct sal_memory *m,
 				       const struct sal_session *s)
 {
 	struct sal_lane_choice choice = { 0 };
-	uint32_t of_kind = 0, open = 0;
+	uint32_t open = 0;
 	uint64_t rest;
 
 	for (rest = m->open_mask; rest; rest &= rest - 1) {
 		uint32_t i = (uint32_t)__builtin_ctzll(rest);
 
-		if (e->lanes[i].stuck)
-			continue;
-		open++;
-		if (may_share(e, &e->lanes[i], s))
+		open += !e->lanes[i].stuck;
+		if (sal_may_share(e, &e->lanes[i], s))
 			choice.allowed |= UINT64_C(1) << i;
-		if (e->lanes[i].kind_count[s->job.kind] > 0)
-			of_kind++;
 	}
-	choice.may_open = open < sal_lane_limit(e) &&
-			  (!e->policy->opens || e->policy->opens(e->state, s, of_kind));
+	choice.may_open = open < sal_lane_limit(e) && sal_policy_opens(e, m, s);
+	if (e->tuning.lanes == SAL_LANES_AUTO && choice.allowed && !e->policy->shares)
+		choice.may_open = false;
 	return choice;
 }
 
@@ -161,7 +184,15 @@ void sal_move_home(struct sal_engine *e, struct sal_session *s, uint32_t index)
 	sal_emit(e, SAL_MOVE, s, NULL, 0);
 }
 
-/* The last ready session of the most crowded lane, if a new lane can be opened for it. */
+/* The session that is next after the one that runs, or runs next; NULL: none. */
+static struct sal_session *first_to_wait(struct sal_lane *lane)
+{
+	struct sal_session *s = RB_MIN(sal_ready_tree, &lane->ready);
+
+	return s && !lane->running ? RB_NEXT(sal_ready_tree, &lane->ready, s) : s;
+}
+
+/* The first session that waits in the most crowded lane, if a new lane can be opened for it. */
 static struct sal_session *find_crowded(struct sal_engine *e)
 {
 	struct sal_session *best = NULL;
@@ -171,7 +202,7 @@ static struct sal_session *find_crowded(struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
 		struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
 		uint32_t crowd = lane->ready_count + (lane->running ? 1 : 0);
-		struct sal_session *s = RB_MAX(sal_ready_tree, &lane->ready);
+		struct sal_session *s = first_to_wait(lane);
 		struct sal_needs needs = { 0 };
 
 		if (crowd <= most || !s || TAILQ_EMPTY(&s->queue))
@@ -192,7 +223,7 @@ void sal_spread(struct sal_engine *e)
 {
 	struct sal_session *s;
 
-	if (sal_lane_limit(e) == 1 || e->waiting_count > 0)
+	if (sal_lane_limit(e) == 1 || e->waiting_count > 0 || e->tuning.lanes == SAL_LANES_AUTO)
 		return;
 	while ((s = find_crowded(e)))
 		sal_move_home(e, s, (uint32_t)__builtin_ctzll(~e->memory.open_mask));
@@ -227,7 +258,7 @@ static bool gather_lane(struct sal_engine *e, struct sal_lane *lane)
 		int index = -1;
 
 		next = RB_NEXT(sal_size_tree, &lane->members, s);
-		if (lane->stuck || may_share(e, lane, s))
+		if (lane->stuck || sal_may_share(e, lane, s))
 			continue;
 		if (s->place == SAL_RESIDENT && !s->running) {
 			struct sal_needs needs = { s->held_bytes, s->ephem_bytes };
@@ -252,6 +283,60 @@ void sal_gather(struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1)
 		left_over |= gather_lane(e, &e->lanes[__builtin_ctzll(rest)]);
 	e->lanes_over = left_over;
+}
+
+/* Would the waiting session s fit if all sessions shared one lane? */
+static bool fits_in_one_lane(const struct sal_engine *e, const struct sal_session *s)
+{
+	struct sal_needs wants = sal_wants(e, s);
+	uint64_t largest = wants.ephem_bytes, rest;
+
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		uint64_t bytes = e->memory.lane_bytes[__builtin_ctzll(rest)];
+
+		largest = bytes > largest ? bytes : largest;
+	}
+	return e->memory.persist_bytes - s->held_bytes + wants.persist_bytes + largest <=
+	       e->memory.capacity_bytes;
+}
+
+struct sal_session *sal_first_waiting(const struct sal_engine *e)
+{
+	struct sal_session *s = RB_MIN(sal_waiting_tree, (struct sal_waiting_tree *)&e->waiting);
+
+	return s && s->waits_with_work ? s : NULL;
+}
+
+/* Does an iteration of a session after s run? */
+static bool is_before_one(const struct sal_engine *e, const struct sal_session *s)
+{
+	uint64_t rest;
+
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		if (lane->running && !lane->stuck && sal_session_before(s, lane->running))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * With --lanes auto, lanes are only for speed. If a session waits for memory that they take, and it
+ * would run before one that runs, all lanes but one close at their boundaries. None opens before
+ * the session has its memory.
+ */
+void sal_squeeze_lanes(struct sal_engine *e)
+{
+	const struct sal_session *s = sal_first_waiting(e);
+	bool squeezed = e->tuning.lanes == SAL_LANES_AUTO && s && !e->policy->shares &&
+			(e->squeezed || (sal_open_count(e) > 1 && is_before_one(e, s))) &&
+			fits_in_one_lane(e, s);
+
+	if (squeezed == e->squeezed)
+		return;
+	e->squeezed = squeezed;
+	e->lanes_over = true;
 }
 
 static bool is_free_range(const struct sal_engine *e, const struct sal_lane *lane, uint64_t at,

@@ -23,8 +23,7 @@ bool sal_is_express(const struct sal_engine *e, const struct sal_session *s)
 {
 	const struct sal_iteration *head = TAILQ_FIRST(&s->queue);
 
-	return head && head->expected_ns > 0 && head->expected_ns < e->tuning.short_ns &&
-	       may_run(s) && sal_is_satisfied(s);
+	return head && sal_is_short(e, head) && may_run(s) && sal_is_satisfied(s);
 }
 
 bool sal_is_ready(const struct sal_engine *e, const struct sal_session *s)
@@ -57,7 +56,7 @@ void sal_learn_gap(struct sal_engine *e, struct sal_session *s)
 	s->gap_ns = s->gap_ns == GAP_UNKNOWN ? gap : (s->gap_ns * 3 + gap) / 4;
 }
 
-static struct sal_session *pick(struct sal_engine *e, struct sal_lane *lane)
+struct sal_session *sal_pick(struct sal_engine *e, struct sal_lane *lane)
 {
 	struct sal_session *s = sal_lane_first(lane);
 
@@ -86,19 +85,31 @@ static struct sal_session *next(struct sal_engine *e, struct sal_lane *lane)
 		lane->express_served = true;
 		return brief;
 	}
-	s = pick(e, lane);
+	s = sal_pick(e, lane);
 	lane->express_served = false;
 	return brief && (!s || has_reserved_turn(s)) ? brief : s;
 }
 
-static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)
+static void set_tier(struct sal_engine *e, struct sal_session *s)
+{
+	uint32_t tier = sal_next_tier(e, s);
+
+	if (tier == s->tier)
+		return;
+	s->tier = tier;
+	s->moved_ns = e->now_ns;
+}
+
+void sal_grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)
 {
 	struct sal_iteration *it = TAILQ_FIRST(&s->queue);
 
 	TAILQ_REMOVE(&s->queue, it, queue_link);
 	s->waited_ns += e->now_ns - (it->submit_ns > s->done_ns ? it->submit_ns : s->done_ns);
+	set_tier(e, s);
 	if (e->policy->start)
 		e->policy->start(e->state, s);
+	sal_pace_start(e, s);
 	s->running = it;
 	lane->running = s;
 	lane->start_ns = e->now_ns;
@@ -107,7 +118,7 @@ static void grant(struct sal_engine *e, struct sal_lane *lane, struct sal_sessio
 	if (lane->at < e->memory.floor_bytes)
 		e->memory.floor_bytes = lane->at;
 	sal_refile(e, s);
-	sal_emit(e, SAL_GRANT, s, it, 0);
+	sal_emit(e, SAL_GRANT, s, it, s->tier);
 }
 
 void sal_run_lane(struct sal_engine *e, struct sal_lane *lane)
@@ -129,6 +140,6 @@ void sal_run_lane(struct sal_engine *e, struct sal_lane *lane)
 		}
 		if (!sal_place_range(e, lane))
 			return;
-		grant(e, lane, s);
+		sal_grant(e, lane, s);
 	}
 }

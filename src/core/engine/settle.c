@@ -7,6 +7,14 @@
 
 static void run_lanes(struct sal_engine *e)
 {
+	bool is_wide = sal_lane_limit(e) > 1 || sal_open_count(e) > 1;
+
+	if (is_wide && e->dirty_mask)
+		sal_fill_lanes(e);
+	if (!is_wide && e->holds_back) { /* only one lane is left: its sessions may run */
+		e->dirty_mask |= e->memory.open_mask;
+		e->holds_back = false;
+	}
 	while (e->dirty_mask) {
 		uint32_t i = (uint32_t)__builtin_ctzll(e->dirty_mask);
 
@@ -36,7 +44,7 @@ static void ask_to_wake(struct sal_engine *e)
 
 		/* A reserved turn needs no alarm if no other session wants the lane. */
 		if (lane->reserved_until_ns && lane->reserved_until_ns < wake &&
-		    (lane->ready_count > 1 || e->waiting_count > 0))
+		    (e->ready_count > 1 || e->waiting_count > 0))
 			wake = lane->reserved_until_ns;
 	}
 	if (wake == UINT64_MAX || (e->wake_ns && e->wake_ns <= wake))
@@ -52,6 +60,7 @@ void sal_settle(struct sal_engine *e)
 	if (e->reread)
 		sal_reread_ranks(e);
 	do {
+		sal_squeeze_lanes(e);
 		if (e->lanes_over)
 			sal_gather(e);
 		sal_admit_waiting(e);

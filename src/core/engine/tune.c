@@ -60,8 +60,7 @@ static void begin_set_param(struct sal_engine *e, uint64_t now_ns, uint32_t para
 		.lane = SAL_NO_LANE,
 	};
 
-	if (now_ns > e->now_ns)
-		e->now_ns = now_ns;
+	sal_pass_time(e, now_ns);
 	r.now_ns = e->now_ns;
 	if (e->emit && e->emit_events)
 		e->emit(e->emit_ctx, &r, NULL, NULL);

@@ -91,3 +91,28 @@ const struct sal_lane *sal_engine_lane(const struct sal_engine *e, uint32_t inde
 {
 	return index < SAL_LANES_MAX ? &e->lanes[index] : NULL;
 }
+
+const struct sal_policy *sal_engine_policy(const struct sal_engine *e)
+{
+	return e->policy;
+}
+
+const struct sal_memory *sal_engine_memory(const struct sal_engine *e)
+{
+	return &e->memory;
+}
+
+uint32_t sal_engine_lane_limit(const struct sal_engine *e)
+{
+	return sal_lane_limit(e);
+}
+
+uint32_t sal_engine_resident_count(const struct sal_engine *e)
+{
+	return e->resident_count;
+}
+
+uint32_t sal_engine_waiting_count(const struct sal_engine *e)
+{
+	return e->waiting_count;
+}

@@ -4,6 +4,9 @@
  */
 #include "core/policy/share.h"
 
+/* With several lanes, a session may be ahead of another by so much device time. */
+#define AHEAD_NS UINT64_C(100000000)
+
 static void fair_charge(void *state, struct sal_session *s, uint64_t used_ns)
 {
 	(void)state;
@@ -18,6 +21,16 @@ static bool fair_prefers(const void *state, const struct sal_session *in,
 	return sal_share_arrears(in, out) > cost_ns * share->margin;
 }
 
+/* Iterations have a length: a session is ahead by one of its own before it can wait. */
+static bool fair_waits(const void *state, const struct sal_session *s,
+		       const struct sal_session *first)
+{
+	uint64_t each_ns = s->done_iterations ? s->used_ns / s->done_iterations : 0;
+
+	(void)state;
+	return sal_share_arrears(first, s) * sal_session_weight(s) / 1000 > AHEAD_NS + each_ns;
+}
+
 const struct sal_policy sal_policy_fair = {
 	.name = "fair",
 	.idea = "equal device time for all, or in proportion to their weights",
@@ -28,9 +41,9 @@ const struct sal_policy sal_policy_fair = {
 	.rank = sal_share_rank,
 	.tune = sal_share_tune,
 	.join = sal_share_join,
-	.enter = sal_share_enter,
 	.wake = sal_share_wake,
 	.start = sal_share_start,
 	.charge = fair_charge,
 	.prefers = fair_prefers,
+	.waits = fair_waits,
 };

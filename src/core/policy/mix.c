@@ -2,12 +2,11 @@
 /*
  * mix - inference beside training.
  *
- * Inference gets its own lanes, so a request never waits for a training iteration. If the number of
- * lanes is limited, one lane is left for training. In an inference lane, the oldest request runs
- * first. Training sessions share one lane by shortest remaining time. Training is paged out to make
- * room for inference.
+ * Inference gets its own lanes (apart.h). In an inference lane, the oldest request runs first.
+ * Training sessions share one lane by shortest remaining time, after sessions of unknown kind.
+ * Training is paged out to make room for inference.
  */
-#include "core/lane.h"
+#include "core/policy/apart.h"
 #include "core/policy/srtf.h"
 
 struct mix_state {
@@ -22,7 +21,8 @@ static struct sal_rank mix_rank(const void *state, const struct sal_session *s)
 
 	if (s->job.kind == SAL_INFERENCE)
 		return (struct sal_rank){ .minor = head ? head->submit_ns : s->open_ns };
-	return (struct sal_rank){ .major = 1, .minor = sal_srtf_remaining(s, mix->guess_ns) };
+	return (struct sal_rank){ .major = sal_apart_is_new(s) ? 1 : 2,
+				  .minor = sal_srtf_remaining(s, mix->guess_ns) };
 }
 
 static void mix_tune(void *state, const struct sal_tuning *tuning)
@@ -30,7 +30,8 @@ static void mix_tune(void *state, const struct sal_tuning *tuning)
 	struct mix_state *mix = state;
 
 	mix->guess_ns = tuning->guess_ns;
-	mix->lanes = tuning->lanes ? tuning->lanes : tuning->lane_cap;
+	mix->lanes = tuning->lanes && tuning->lanes != SAL_LANES_AUTO ? tuning->lanes
+								      : tuning->lane_cap;
 }
 
 static bool mix_prefers(const void *state, const struct sal_session *in,
@@ -46,18 +47,20 @@ static bool mix_prefers(const void *state, const struct sal_session *in,
 
 static bool mix_shares(const void *state, const struct sal_lane *lane, const struct sal_session *s)
 {
-	enum sal_kind other = s->job.kind == SAL_INFERENCE ? SAL_TRAINING : SAL_INFERENCE;
-
 	(void)state;
-	return lane->kind_count[other] == 0;
+	return sal_apart_shares(lane, s);
+}
+
+static uint32_t mix_tier(const void *state, const struct sal_session *s, bool is_first)
+{
+	(void)state;
+	(void)is_first;
+	return s->job.kind == SAL_INFERENCE ? 0 : 1;
 }
 
 static bool mix_opens(const void *state, const struct sal_session *s, uint32_t open)
 {
-	const struct mix_state *mix = state;
-
-	return open == 0 ||
-	       (s->job.kind == SAL_INFERENCE && (!mix->lanes || open + 1 < mix->lanes));
+	return sal_apart_opens(s, open, ((const struct mix_state *)state)->lanes);
 }
 
 const struct sal_policy sal_policy_mix = {
@@ -70,4 +73,5 @@ const struct sal_policy sal_policy_mix = {
 	.prefers = mix_prefers,
 	.shares = mix_shares,
 	.opens = mix_opens,
+	.tier = mix_tier,
 };

@@ -20,10 +20,19 @@ static bool priority_prefers(const void *state, const struct sal_session *in,
 	return in->job.priority < out->job.priority;
 }
 
+static uint32_t priority_tier(const void *state, const struct sal_session *s, bool is_first)
+{
+	(void)state;
+	(void)s;
+	return is_first ? 0 : 1;
+}
+
 const struct sal_policy sal_policy_priority = {
 	.name = "priority",
 	.idea = "the most important job first, preempting at the next iteration",
 	.lanes = 1,
+	.guards_first = true,
 	.rank = priority_rank,
 	.prefers = priority_prefers,
+	.tier = priority_tier,
 };

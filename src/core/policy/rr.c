@@ -4,6 +4,9 @@
  */
 #include "core/policy/share.h"
 
+/* With several lanes, a session may be ahead of another by so many thousandths of iterations. */
+#define AHEAD UINT64_C(2000)
+
 static void rr_charge(void *state, struct sal_session *s, uint64_t used_ns)
 {
 	(void)state;
@@ -21,6 +24,13 @@ static bool rr_prefers(const void *state, const struct sal_session *in,
 	return sal_share_arrears(in, out) / 1000 * each_ns > cost_ns * share->margin;
 }
 
+static bool rr_waits(const void *state, const struct sal_session *s,
+		     const struct sal_session *first)
+{
+	(void)state;
+	return sal_share_arrears(first, s) * sal_session_weight(s) / 1000 > AHEAD;
+}
+
 const struct sal_policy sal_policy_rr = {
 	.name = "rr",
 	.idea = "equal numbers of iterations for all, in turn",
@@ -31,9 +41,9 @@ const struct sal_policy sal_policy_rr = {
 	.rank = sal_share_rank,
 	.tune = sal_share_tune,
 	.join = sal_share_join,
-	.enter = sal_share_enter,
 	.wake = sal_share_wake,
 	.start = sal_share_start,
 	.charge = rr_charge,
 	.prefers = rr_prefers,
+	.waits = rr_waits,
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/policy/share.h"
 
-#include "core/lane.h"
-
 _Static_assert(sizeof(struct sal_share_slot) <= SAL_SLOT_BYTES, "slot too small");
 
 static struct sal_share_slot *slot_of(struct sal_session *s)
@@ -26,32 +24,20 @@ void sal_share_join(void *state, struct sal_session *s)
 	slot_of(s)->clock = ((struct sal_share_state *)state)->clock;
 }
 
-void sal_share_enter(void *state, struct sal_session *s)
-{
-	struct sal_share_slot *slot = slot_of(s);
-
-	(void)state;
-	if (slot->lane != s->lane->index + 1 && (slot->lane || slot->clock > s->lane->clock))
-		slot->clock = s->lane->clock; /* clocks of different lanes cannot be compared */
-	slot->lane = s->lane->index + 1;
-}
-
 void sal_share_wake(void *state, struct sal_session *s)
 {
 	struct sal_share_state *share = state;
-	uint64_t level = s->lane ? s->lane->clock : share->clock;
 
-	if (slot_of(s)->clock < level)
-		slot_of(s)->clock = level;
+	if (slot_of(s)->clock < share->clock)
+		slot_of(s)->clock = share->clock;
 }
 
 void sal_share_start(void *state, struct sal_session *s)
 {
 	struct sal_share_state *share = state;
 
-	if (slot_of(s)->clock > s->lane->clock)
-		s->lane->clock = slot_of(s)->clock;
-	share->clock = s->lane->clock;
+	if (slot_of(s)->clock > share->clock)
+		share->clock = slot_of(s)->clock;
 }
 
 void sal_share_add(struct sal_session *s, uint64_t amount)

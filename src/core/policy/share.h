@@ -4,9 +4,12 @@
  * device time (fair) or of iterations (rr).
  *
  * A session's clock is the amount it got, divided by its weight. The session with the lowest clock
- * runs next. A lane's clock is the highest clock with which a session started in the lane. A new
- * session, or a session that was idle, starts at the clock of its lane: it gets no credit for the
- * past, and no delay. A session that had work but no memory retains its arrears.
+ * runs next, in any lane. The common clock is the highest clock with which a session started. A new
+ * session, or a session that was idle, starts at the common clock: it gets no credit for the past,
+ * and no delay. A session that had work but no memory retains its arrears.
+ *
+ * With several lanes a session could run all the time, whatever its share. So a session that is
+ * too far ahead of the one with the lowest clock waits.
  */
 #ifndef SAL_CORE_POLICY_SHARE_H
 #define SAL_CORE_POLICY_SHARE_H
@@ -14,21 +17,19 @@
 #include "core/policy.h"
 
 struct sal_share_state {
-	uint64_t clock; /* of the lane that started an iteration last */
+	uint64_t clock;
 	uint64_t margin;
 };
 
 struct sal_share_slot {
 	uint64_t clock;
 	uint64_t remainder; /* of the last division, so that rounding loses nothing */
-	uint32_t lane; /* 1 + index of the lane that the clock belongs to; 0: none */
 };
 
 /* Ops for the fields of the same name in struct sal_policy. */
 struct sal_rank sal_share_rank(const void *state, const struct sal_session *s);
 void sal_share_tune(void *state, const struct sal_tuning *tuning);
 void sal_share_join(void *state, struct sal_session *s);
-void sal_share_enter(void *state, struct sal_session *s);
 void sal_share_wake(void *state, struct sal_session *s);
 void sal_share_start(void *state, struct sal_session *s);
 

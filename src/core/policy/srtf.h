@@ -8,8 +8,9 @@
 #include "core/policy.h"
 
 /*
- * The declared or remembered total minus the used time. If the total is unknown or used up, the
- * estimate is the used time, and at least guess_ns. So a job gains nothing by hiding its length.
+ * The declared or remembered total minus the used time. A job may need an eighth more. If the total
+ * is unknown, or more than that is used, the estimate is the used time, and at least guess_ns. So a
+ * job gains nothing by hiding its length.
  */
 uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns);
 

@@ -19,13 +19,13 @@ static int begin_on(struct sal_buffer *b, enum fake_call call, struct sal_err *e
 	return b->cell ? begin(b->cell->stream, call, err) : SAL_OK;
 }
 
-static int call_open_stream(struct sal_device *d, struct sal_stream **out_stream,
+static int call_open_stream(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
 			    struct sal_err *err)
 {
 	int rc = sal_fake_begin_call(d, NULL, FAKE_CALL_OPEN_STREAM, err);
 
 	*out_stream = NULL;
-	return rc < 0 ? rc : sal_fake_stream_open(d, out_stream, err);
+	return rc < 0 ? rc : sal_fake_stream_open(d, tier, out_stream, err);
 }
 
 static int call_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
@@ -120,6 +120,15 @@ static int call_refill(struct sal_buffer *b, struct sal_saved *take_saved, struc
 	return rc < 0 ? rc : sal_fake_refill(b, take_saved, err);
 }
 
+static int call_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
+		      struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	int rc = begin(s, FAKE_CALL_ADOPT, err);
+
+	*out_buffer = NULL;
+	return rc < 0 ? rc : sal_fake_adopt(s, take_buffer, out_buffer, err);
+}
+
 static int call_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
 	int rc = begin(p->stream, FAKE_CALL_EXECUTE, err);
@@ -134,14 +143,27 @@ static bool can_execute_in_done(const struct sal_device *d)
 	return d->chained;
 }
 
+static bool has_tiers(const struct sal_device *d)
+{
+	(void)d;
+	return true;
+}
+
+static uint64_t busy_ns(struct sal_stream *s)
+{
+	return atomic_load(&s->busy_ns);
+}
+
 const struct sal_device_ops sal_device_fake = {
 	.name = "fake",
 	.open = sal_fake_open,
 	.close = sal_fake_close,
 	.facts = sal_fake_facts,
 	.can_execute_in_done = can_execute_in_done,
+	.has_tiers = has_tiers,
 	.open_stream = call_open_stream,
 	.close_stream = sal_fake_stream_close,
+	.busy_ns = busy_ns,
 	.load = call_load,
 	.unload = call_unload,
 	.upload = call_upload,
@@ -155,5 +177,6 @@ const struct sal_device_ops sal_device_fake = {
 	.refill = call_refill,
 	.saved_bytes = sal_fake_saved_bytes,
 	.free_saved = sal_fake_free_saved,
+	.adopt = call_adopt,
 	.execute = call_execute,
 };

@@ -95,6 +95,7 @@ static struct fake_failure run_program(struct run_work *r)
 	const struct fake_program *p = &r->program;
 	struct fake_failure failure = { 0 };
 	struct sal_err err;
+	uint64_t run_ns;
 
 	for (size_t i = 0; i < r->arg_count && !failure.code; i++)
 		failure = r->args[i]->failure;
@@ -104,12 +105,12 @@ static struct fake_failure run_program(struct run_work *r)
 		set_failure(&failure, err.code, err.text);
 		return failure;
 	}
-	if (!sal_fake_pass(r->stream, p->hangs	      ? FAKE_FOREVER
-				      : p->has_run_ns ? p->run_ns
-						      : r->stream->device->run_ns))
+	run_ns = p->has_run_ns ? p->run_ns : r->stream->device->run_ns;
+	if (!sal_fake_pass(r->stream, p->hangs ? FAKE_FOREVER : run_ns))
 		set_failure(&failure, SAL_CANCELLED, "the stream was closed");
 	else
 		failure = p->fail;
+	(void)atomic_fetch_add(&r->stream->busy_ns, p->hangs ? 0 : run_ns);
 	for (size_t i = 0; i < p->output_count && !failure.code; i++)
 		compute(&p->outputs[i], r->args, r->outputs[i]);
 	sal_fake_release(r->stream->device, p->temp_bytes);
@@ -261,12 +262,15 @@ static void take_over(struct run_work *r, const struct sal_execution *x)
 	}
 }
 
-/* Runs inside the call only if all earlier work is done, so that the order stays the same. */
+/*
+ * Runs inside the call only if all earlier work is done, so that the order stays the same. In tier
+ * 1 only the stream's thread computes.
+ */
 static void start(struct run_work *r)
 {
 	struct sal_stream *s = r->stream;
 
-	if (!s->device->runs_inline || !sal_fake_is_idle(s)) {
+	if (!s->device->runs_inline || s->tier > 0 || !sal_fake_is_idle(s)) {
 		sal_fake_push(s, &r->work);
 		return;
 	}

@@ -41,11 +41,12 @@
  *                          aborts
  *
  * CALL is open_stream, load, unload, upload, download, copy, when_ready, free_buffer, save,
- * restore, empty, refill or execute; unload and free_buffer can be delayed but cannot fail. A
+ * restore, empty, refill, adopt or execute; unload and free_buffer can be delayed but cannot fail. A
  * delayed call holds no lock: all others continue. Example: "fake:save@3,slow:execute@10:500".
  *
  * A stream has one thread. The thread does all work in the order of the calls, and calls all done
- * functions; inline is the exception. The image of a program, and its "optimised" form, is its
+ * functions; inline is the exception, in tier 0. The thread of a stream of tier 1 has
+ * SAL_TIER_NICE. busy_ns is the sum of the durations of the stream's iterations. The image of a program, and its "optimised" form, is its
  * text.
  */
 #ifndef SAL_DEVICE_FAKE_FAKE_H

@@ -25,6 +25,7 @@ static const char *const call_names[FAKE_CALL_COUNT] = {
 	[FAKE_CALL_RESTORE] = "restore",
 	[FAKE_CALL_EMPTY] = "empty",
 	[FAKE_CALL_REFILL] = "refill",
+	[FAKE_CALL_ADOPT] = "adopt",
 	[FAKE_CALL_EXECUTE] = "execute",
 };
 

@@ -39,6 +39,7 @@ enum fake_call {
 	FAKE_CALL_RESTORE,
 	FAKE_CALL_EMPTY,
 	FAKE_CALL_REFILL,
+	FAKE_CALL_ADOPT,
 	FAKE_CALL_EXECUTE,
 	FAKE_CALL_COUNT,
 };
@@ -136,6 +137,8 @@ STAILQ_HEAD(fake_queue, fake_work);
 
 struct sal_stream {
 	struct sal_device *device; /* borrowed */
+	uint32_t tier;
+	_Atomic uint64_t busy_ns; /* the sum of the durations of iterations that ended */
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
@@ -148,7 +151,8 @@ struct sal_stream {
 	bool is_cancelled; /* delayed calls return at once */
 };
 
-int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err);
+int sal_fake_stream_open(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
+			 struct sal_err *err);
 void sal_fake_stream_close(struct sal_stream *s);
 void sal_fake_push(struct sal_stream *s, struct fake_work *take_work);
 /* Queues a call of done. Without memory, calls done at once. */
@@ -184,6 +188,8 @@ int sal_fake_empty(struct sal_buffer *b);
 int sal_fake_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved);
 void sal_fake_free_saved(struct sal_saved *saved);
+int sal_fake_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
+		   struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 
 #endif

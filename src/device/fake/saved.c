@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paging: the saved contents of a buffer, in host memory. */
+/* Paging: the saved contents of a buffer, in host memory; and buffers that change streams. */
 #include "device/fake/impl.h"
 
 #include <stdlib.h>
@@ -74,4 +74,18 @@ struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved)
 void sal_fake_free_saved(struct sal_saved *saved)
 {
 	free(saved);
+}
+
+/* Only a buffer that no queued work uses changes streams. */
+int sal_fake_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
+		   struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	struct fake_cell *cell = take_buffer->cell;
+
+	*out_buffer = NULL;
+	if (!cell || atomic_load(&cell->refs) > 1)
+		return sal_err_set(err, SAL_UNIMPLEMENTED, "the buffer needs a copy");
+	cell->stream = s;
+	*out_buffer = take_buffer;
+	return SAL_OK;
 }

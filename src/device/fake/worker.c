@@ -3,6 +3,7 @@
 #include "device/fake/impl.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/sys/thread.h"
 
@@ -30,6 +31,8 @@ static void *work(void *arg)
 	struct fake_work *work;
 	bool closing;
 
+	if (s->tier > 0)
+		(void)setpriority(PRIO_PROCESS, 0, SAL_TIER_NICE);
 	while ((work = next_work(s, &closing)))
 		work->run(work, closing);
 	return NULL;
@@ -103,7 +106,8 @@ static void stream_free(struct sal_stream *s)
 	free(s);
 }
 
-int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
+int sal_fake_stream_open(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
+			 struct sal_err *err)
 {
 	struct sal_stream *s;
 
@@ -112,6 +116,7 @@ int sal_fake_stream_open(struct sal_device *d, struct sal_stream **out_stream, s
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
 	s->device = d;
+	s->tier = tier;
 	STAILQ_INIT(&s->queue);
 	pthread_mutex_init(&s->lock, NULL);
 	sal_fake_cond_init(&s->wake);

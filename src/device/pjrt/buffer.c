@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * More dimensions than XLA's own literals have. Layouts with this many dimensions fit on the stack.
- */
-#define RANK_MAX 64
 /* The caller's thread copies downloads up to this size. */
 #define SMALL_DOWNLOAD_BYTES 65536
 
@@ -21,7 +17,7 @@ int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, st
 	if (bytes == 0)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "unknown element type %d",
 				   (int)array->type);
-	if (array->rank > RANK_MAX)
+	if (array->rank > VENDOR_RANK_MAX)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "the array has too many dimensions: %u",
 				   (unsigned int)array->rank);
@@ -61,6 +57,7 @@ int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const v
 	if (!b)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
 	b->stream = s;
+	b->is_immutable = mode == SAL_UPLOAD_ALIAS;
 	rc = sal_vendor_host_bytes(array, &b->host_bytes, err);
 	if (rc < 0)
 		goto fail;

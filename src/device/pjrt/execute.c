@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Lists up to this length are on the stack: models have some hundreds of parameters. */
 #define ON_STACK 512
@@ -85,6 +86,30 @@ static int check(const struct sal_loaded *p, const struct sal_execution *x, stru
 	return SAL_OK;
 }
 
+static uint64_t thread_ns(void)
+{
+	struct timespec used;
+
+	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+/* A thread of the crew is not a guest: its time counts anyway. */
+static PJRT_Error *execute_measured(struct sal_stream *s, PJRT_LoadedExecutable_Execute_Args *args,
+				    bool is_guest)
+{
+	PJRT_Error *error;
+	uint64_t before_ns;
+
+	sal_crew_muster(&s->crew);
+	before_ns = thread_ns();
+	error = s->device->api->PJRT_LoadedExecutable_Execute(args);
+	if (is_guest)
+		(void)atomic_fetch_add_explicit(&s->crew.guest_ns, thread_ns() - before_ns,
+						memory_order_relaxed);
+	return error;
+}
+
 static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists *l,
 	       struct sal_err *err)
 {
@@ -92,6 +117,8 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 	PJRT_Buffer *const *const arg_lists[1] = { l->args };
 	PJRT_Buffer **const output_lists[1] = { l->outputs };
 	PJRT_Event *complete[1] = { NULL };
+	bool is_guest = x->is_quick || !p->stream->crew.has_own;
+	PJRT_Error *error;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_ExecuteOptions, options,
@@ -103,7 +130,9 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 		    .num_args = x->arg_count, .output_lists = output_lists,
 		    .device_complete_events = complete, .execute_device = p->stream->chip);
 
-	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_Execute(&execute.args), err);
+	error = x->is_measured ? execute_measured(p->stream, &execute.args, is_guest)
+			       : d->api->PJRT_LoadedExecutable_Execute(&execute.args);
+	rc = sal_vendor_check(d, error, err);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; i < x->output_count; i++)
@@ -112,7 +141,7 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 	return SAL_OK;
 }
 
-int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+static int launch(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
 	struct lists lists;
 	int rc;
@@ -132,4 +161,28 @@ int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct
 		drop_outputs(x);
 	lists_fini(&lists);
 	return rc;
+}
+
+struct request {
+	struct sal_loaded *program;
+	const struct sal_execution *execution;
+	struct sal_err *err;
+	int rc;
+};
+
+static void serve(void *ctx)
+{
+	struct request *r = ctx;
+
+	r->rc = launch(r->program, r->execution, r->err);
+}
+
+int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
+{
+	struct request request = { .program = p, .execution = x, .err = err };
+
+	if (x->is_quick)
+		return launch(p, x, err);
+	sal_crew_call(&p->stream->crew, serve, &request);
+	return request.rc;
 }

@@ -17,50 +17,45 @@
 #include "device/wait.h"
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
-#define RANK_MAX 64
 #define PAGE UINT64_C(4096)
 
 struct sal_saved {
-	PJRT_Buffer_Type type;
-	size_t rank;
-	int64_t dims[RANK_MAX];
-	int64_t minor_to_major[RANK_MAX];
-	bool row_major;
+	struct vendor_shape shape;
 	uint64_t size;
 	struct sal_device *device; /* borrowed */
 	struct vendor_block *block; /* owned: the bytes */
 };
 
-static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
-			  struct sal_err *err)
+static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer,
+			  struct vendor_shape *shape, struct sal_err *err)
 {
 	size_t i;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Buffer_GetMemoryLayout_Args, get, .buffer = buffer);
 
-	saved->row_major = true;
-	for (i = 0; i < saved->rank; i++)
-		saved->minor_to_major[i] = (int64_t)(saved->rank - 1 - i);
+	shape->row_major = true;
+	for (i = 0; i < shape->rank; i++)
+		shape->minor_to_major[i] = (int64_t)(shape->rank - 1 - i);
 	if (!VENDOR_HAS(d, PJRT_Buffer_GetMemoryLayout))
 		return SAL_OK;
 	rc = sal_vendor_check(d, d->api->PJRT_Buffer_GetMemoryLayout(&get.args), err);
 	if (rc < 0)
 		return rc;
 	if (get.args.layout.type != PJRT_Buffer_MemoryLayout_Type_Tiled ||
-	    get.args.layout.tiled.minor_to_major_size != saved->rank)
+	    get.args.layout.tiled.minor_to_major_size != shape->rank)
 		return SAL_OK;
-	for (i = 0; i < saved->rank; i++) {
+	for (i = 0; i < shape->rank; i++) {
 		int64_t dim = get.args.layout.tiled.minor_to_major[i];
 
-		saved->row_major &= dim == saved->minor_to_major[i];
-		saved->minor_to_major[i] = dim;
+		shape->row_major &= dim == shape->minor_to_major[i];
+		shape->minor_to_major[i] = dim;
 	}
 	return SAL_OK;
 }
 
-static int describe(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_saved *saved,
-		    struct sal_err *err)
+int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct vendor_shape *shape,
+		     struct sal_err *err)
 {
 	int rc;
 
@@ -72,14 +67,14 @@ static int describe(const struct sal_device *d, PJRT_Buffer *buffer, struct sal_
 		rc = sal_vendor_check(d, d->api->PJRT_Buffer_Dimensions(&dims.args), err);
 	if (rc < 0)
 		return rc;
-	if (dims.args.num_dims > RANK_MAX)
+	if (dims.args.num_dims > VENDOR_RANK_MAX)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "the array has too many dimensions: %zu", dims.args.num_dims);
-	saved->type = type.args.type;
-	saved->rank = dims.args.num_dims;
-	if (saved->rank > 0)
-		memcpy(saved->dims, dims.args.dims, saved->rank * sizeof(*saved->dims));
-	return describe_order(d, buffer, saved, err);
+	shape->type = type.args.type;
+	shape->rank = dims.args.num_dims;
+	if (shape->rank > 0)
+		memcpy(shape->dims, dims.args.dims, shape->rank * sizeof(*shape->dims));
+	return describe_order(d, buffer, shape, err);
 }
 
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
@@ -96,7 +91,7 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	}
 	saved->size = b->host_bytes;
 	saved->device = b->stream->device;
-	rc = describe(b->stream->device, b->buffer, saved, err);
+	rc = sal_vendor_shape(b->stream->device, b->buffer, &saved->shape, err);
 	if (rc >= 0)
 		rc = sal_download_and_wait(&sal_device_pjrt, b, saved->block->bytes,
 					   (size_t)saved->size, err);
@@ -118,12 +113,12 @@ static void on_released(void *ctx, int code, const char *message)
 /* The strides of the dimensions, for bytes in the device's order. */
 static void fill_strides(const struct sal_saved *saved, int64_t *strides)
 {
-	int64_t step = (int64_t)sal_type_bytes((int32_t)saved->type);
+	int64_t step = (int64_t)sal_type_bytes((int32_t)saved->shape.type);
 	size_t i;
 
-	for (i = 0; i < saved->rank; i++) {
-		strides[saved->minor_to_major[i]] = step;
-		step *= saved->dims[saved->minor_to_major[i]];
+	for (i = 0; i < saved->shape.rank; i++) {
+		strides[saved->shape.minor_to_major[i]] = step;
+		step *= saved->shape.dims[saved->shape.minor_to_major[i]];
 	}
 }
 
@@ -132,29 +127,30 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 {
 	const struct sal_device *d = s->device;
 	struct sal_saved *saved = take_saved;
-	int64_t strides[RANK_MAX];
+	int64_t strides[VENDOR_RANK_MAX];
 	PJRT_Buffer_MemoryLayout layout = {
 		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
 		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
 		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
-			   .minor_to_major = saved->minor_to_major,
-			   .minor_to_major_size = saved->rank },
+			   .minor_to_major = saved->shape.minor_to_major,
+			   .minor_to_major_size = saved->shape.rank },
 	};
 	struct sal_buffer *b = calloc(1, sizeof(*b));
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
-		    .data = saved->block->bytes, .type = saved->type, .dims = saved->dims,
-		    .num_dims = saved->rank, .device = s->chip, .memory = s->memory,
+		    .data = saved->block->bytes, .type = saved->shape.type,
+		    .dims = saved->shape.dims, .num_dims = saved->shape.rank, .device = s->chip,
+		    .memory = s->memory,
 		    .host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy);
 
 	*out_buffer = NULL;
 	if (!b)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
-	if (!saved->row_major) {
+	if (!saved->shape.row_major) {
 		fill_strides(saved, strides);
 		put.args.byte_strides = strides;
-		put.args.num_byte_strides = saved->rank;
+		put.args.num_byte_strides = saved->shape.rank;
 		put.args.device_layout = &layout;
 		put.args.host_buffer_semantics =
 			PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;

@@ -7,6 +7,13 @@
 
 static void pjrt_close(struct sal_device *d);
 
+bool sal_vendor_is_host(const struct sal_device *d)
+{
+	const struct sal_text *name = &d->facts.platform_name;
+
+	return name->size == 3 && memcmp(name->at, "cpu", 3) == 0;
+}
+
 static void stream_destroy(struct sal_stream *s)
 {
 	if (!s)
@@ -16,6 +23,7 @@ static void stream_destroy(struct sal_stream *s)
 
 		sal_vendor_drop(s->device, s->device->api->PJRT_Client_Destroy(&destroy.args));
 	}
+	sal_crew_fini(&s->crew);
 	free(s);
 }
 
@@ -53,6 +61,19 @@ static int create_client(struct sal_device *d, PJRT_Client **out_client, struct 
 	return SAL_OK;
 }
 
+struct creation {
+	struct sal_stream *stream;
+	struct sal_err *err;
+	int rc;
+};
+
+static void create(void *ctx)
+{
+	struct creation *c = ctx;
+
+	c->rc = create_client(c->stream->device, &c->stream->client, c->err);
+}
+
 static int find_chip(struct sal_stream *s, struct sal_err *err)
 {
 	struct sal_device *d = s->device;
@@ -77,8 +98,20 @@ static int find_chip(struct sal_stream *s, struct sal_err *err)
 	return SAL_OK;
 }
 
-static int stream_create(struct sal_device *d, struct sal_stream **out_stream, struct sal_err *err)
+static uint32_t next_mark(struct sal_device *d)
 {
+	uint32_t mark;
+
+	pthread_mutex_lock(&d->lock);
+	mark = ++d->marks;
+	pthread_mutex_unlock(&d->lock);
+	return mark;
+}
+
+static int stream_create(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
+			 struct sal_err *err)
+{
+	struct creation creation = { .err = err };
 	struct sal_stream *s;
 	int rc;
 
@@ -87,7 +120,13 @@ static int stream_create(struct sal_device *d, struct sal_stream **out_stream, s
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
 	s->device = d;
-	rc = create_client(d, &s->client, err);
+	if (sal_crew_init(&s->crew, next_mark(d), tier) != 0) {
+		free(s);
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for a stream");
+	}
+	creation.stream = s;
+	sal_crew_create(&s->crew, create, &creation);
+	rc = creation.rc;
 	if (rc < 0)
 		goto fail;
 	rc = find_chip(s, err);
@@ -116,7 +155,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	rc = sal_vendor_load(d, cfg->plugin_path, err);
 	if (rc < 0)
 		goto fail;
-	rc = stream_create(d, &d->first, err);
+	rc = stream_create(d, 0, &d->first, err);
 	if (rc < 0)
 		goto fail;
 	d->spare = true;
@@ -147,9 +186,12 @@ static void pjrt_close(struct sal_device *d)
  */
 static bool can_execute_in_done(const struct sal_device *d)
 {
-	const struct sal_text *name = &d->facts.platform_name;
+	return sal_vendor_is_host(d);
+}
 
-	return name->size == 3 && memcmp(name->at, "cpu", 3) == 0;
+static bool has_tiers(const struct sal_device *d)
+{
+	return sal_vendor_is_host(d);
 }
 
 static const struct sal_device_facts *pjrt_facts(struct sal_device *d)
@@ -157,8 +199,8 @@ static const struct sal_device_facts *pjrt_facts(struct sal_device *d)
 	return &d->facts;
 }
 
-static int pjrt_open_stream(struct sal_device *d, struct sal_stream **out_stream,
-			    struct sal_err *err)
+/* The first client has tier 0. False: it is in use. */
+static bool take_spare(struct sal_device *d)
 {
 	bool spare;
 
@@ -166,10 +208,23 @@ static int pjrt_open_stream(struct sal_device *d, struct sal_stream **out_stream
 	spare = d->spare;
 	d->spare = false;
 	pthread_mutex_unlock(&d->lock);
-	if (!spare)
-		return stream_create(d, out_stream, err);
+	return spare;
+}
+
+static int pjrt_open_stream(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
+			    struct sal_err *err)
+{
+	if (!has_tiers(d))
+		tier = 0;
+	if (tier > 0 || !take_spare(d))
+		return stream_create(d, tier, out_stream, err);
 	*out_stream = d->first;
 	return SAL_OK;
+}
+
+static uint64_t pjrt_busy_ns(struct sal_stream *s)
+{
+	return sal_vendor_is_host(s->device) ? sal_crew_busy_ns(&s->crew) : 0;
 }
 
 static void pjrt_close_stream(struct sal_stream *s)
@@ -179,6 +234,7 @@ static void pjrt_close_stream(struct sal_stream *s)
 	if (!s)
 		return;
 	d = s->device;
+	sal_vendor_await_loans(s);
 	if (s != d->first) {
 		stream_destroy(s);
 		return;
@@ -194,8 +250,10 @@ const struct sal_device_ops sal_device_pjrt = {
 	.close = pjrt_close,
 	.facts = pjrt_facts,
 	.can_execute_in_done = can_execute_in_done,
+	.has_tiers = has_tiers,
 	.open_stream = pjrt_open_stream,
 	.close_stream = pjrt_close_stream,
+	.busy_ns = pjrt_busy_ns,
 	.load = sal_pjrt_load,
 	.unload = sal_pjrt_unload,
 	.upload = sal_pjrt_upload,
@@ -209,5 +267,6 @@ const struct sal_device_ops sal_device_pjrt = {
 	.refill = sal_pjrt_refill,
 	.saved_bytes = sal_pjrt_saved_bytes,
 	.free_saved = sal_pjrt_free_saved,
+	.adopt = sal_pjrt_adopt,
 	.execute = sal_pjrt_execute,
 };

@@ -15,21 +15,28 @@
  * A plugin newer than our header may have longer argument structs and refuse ours as too short. So
  * we pass a zeroed tail behind each struct, which means "not given".
  *
- * Threads: only `spare` changes after open, under the lock.
+ * Threads: only `spare`, `marks` and `loans` change after open, under the lock.
  */
 #ifndef SAL_DEVICE_PJRT_VENDOR_H
 #define SAL_DEVICE_PJRT_VENDOR_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include <pjrt_c_api.h>
 
 #include "device/device.h"
 #include "device/pjrt/bag.h"
+#include "device/pjrt/crew.h"
 #include "device/pjrt/layouts.h"
 #include "device/pjrt/shelf.h"
 
 #define VENDOR_TAIL 128
+/* More dimensions than XLA's own literals have. Lists of this length fit on the stack. */
+#define VENDOR_RANK_MAX 64
+#define VENDOR_LOAN_LISTS 256
+
+LIST_HEAD(vendor_loan_list, vendor_loan);
 
 struct sal_device {
 	const PJRT_Api *api;
@@ -42,10 +49,13 @@ struct sal_device {
 	struct vendor_shelf shelf; /* owned */
 	pthread_mutex_t lock;
 	bool spare; /* first is not in use */
+	struct vendor_loan_list loans[VENDOR_LOAN_LISTS]; /* owned; see adopt.c */
+	uint32_t marks; /* how many streams got a mark: see crew.h */
 };
 
 struct sal_stream {
 	struct sal_device *device; /* borrowed */
+	struct vendor_crew crew; /* owned; the threads of the client */
 	PJRT_Client *client; /* owned */
 	PJRT_Device *chip; /* borrowed: client */
 	PJRT_Memory *memory; /* borrowed: client; NULL: the plugin knows none */
@@ -55,6 +65,7 @@ struct sal_buffer {
 	struct sal_stream *stream; /* borrowed */
 	PJRT_Buffer *buffer; /* owned */
 	uint64_t host_bytes;
+	bool is_immutable; /* its memory is a client's: an upload with SAL_UPLOAD_ALIAS */
 };
 
 struct sal_loaded {
@@ -88,6 +99,11 @@ void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
 /* Calls done (which may be NULL) when the event fires, possibly at once. Takes the event. */
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx);
+
+/* stream.c */
+
+/* XLA:CPU: the vendor's threads compute, so we can steer and measure them. */
+bool sal_vendor_is_host(const struct sal_device *d);
 
 /* describe.c */
 
@@ -150,6 +166,17 @@ void sal_pjrt_free_buffer(struct sal_buffer *b);
 
 /* saved.c */
 
+struct vendor_shape {
+	PJRT_Buffer_Type type;
+	size_t rank;
+	int64_t dims[VENDOR_RANK_MAX];
+	int64_t minor_to_major[VENDOR_RANK_MAX];
+	bool row_major;
+};
+
+int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct vendor_shape *shape,
+		     struct sal_err *err);
+
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);
@@ -157,6 +184,14 @@ int sal_pjrt_empty(struct sal_buffer *b);
 int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
 void sal_pjrt_free_saved(struct sal_saved *saved);
+
+/* adopt.c */
+
+/* Waits until no memory of the stream is lent. All buffers that use the memory must be freed. */
+void sal_vendor_await_loans(const struct sal_stream *s);
+
+int sal_pjrt_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
+		   struct sal_buffer **out_buffer, struct sal_err *err);
 
 /* execute.c */
 

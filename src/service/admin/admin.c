@@ -152,6 +152,8 @@ static struct svc_answer_line *put_into_words(struct svc_question *q)
 	struct svc_answer_line *a;
 	char *text;
 
+	if (q->waits)
+		return NULL;
 	if (!reply)
 		reply = refusal(&q->err);
 	text = json_dumps(reply, JSON_COMPACT);
@@ -161,7 +163,7 @@ static struct svc_answer_line *put_into_words(struct svc_question *q)
 	return a;
 }
 
-struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
+struct svc_answer_line *svc_admin_answer(struct svc_server *server, struct svc_asker *asker,
 					 const char *line)
 {
 	struct svc_question q = {
@@ -169,6 +171,7 @@ struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct
 		.pid = asker->pid,
 		.uid = asker->uid,
 		.has_fd_room = asker->has_fd_room,
+		.has_loaded = asker->has_loaded,
 		.fd = -1,
 	};
 	struct svc_answer_line *a;
@@ -181,6 +184,7 @@ struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct
 			*asker->shared = put_into_words(&q);
 		a = *asker->shared ? svc_answer_line_ref(*asker->shared) : NULL;
 	}
+	asker->waits = q.waits;
 	json_decref(q.object);
 	return a;
 }

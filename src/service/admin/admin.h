@@ -33,13 +33,18 @@ struct svc_asker {
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
 	bool has_fd_room; /* the answer may include a descriptor */
+	bool has_loaded; /* the file that the line names is loaded (load.h) */
+	bool waits; /* result: answer the line again when the file is loaded */
 	struct svc_answer_line *
 		/* The answer to all `ps` questions of this round; may be NULL. */
 		*shared;
 };
 
-/* Answer one line with one line. The caller owns a reference. NULL for lack of memory. */
-struct svc_answer_line *svc_admin_answer(struct svc_server *server, const struct svc_asker *asker,
+/*
+ * Answer one line with one line. The caller owns a reference. NULL for lack of memory, or if
+ * asker->waits.
+ */
+struct svc_answer_line *svc_admin_answer(struct svc_server *server, struct svc_asker *asker,
 					 const char *line);
 
 /* One question: the JSON object, and who asks. */
@@ -49,6 +54,7 @@ struct svc_question {
 	pid_t pid; /* 0: unknown */
 	uid_t uid;
 	bool has_fd_room;
+	bool has_loaded, waits; /* as in struct svc_asker */
 	int fd; /* owned: sent with the answer; -1: none */
 	struct sal_err err; /* why there is no answer */
 };

@@ -7,11 +7,13 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log/log.h"
 #include "base/units.h"
 #include "core/engine.h"
+#include "loader/loader.h"
 #include "service/client/session.h"
 #include "service/memory/memory.h"
 #include "service/run/closing.h"
@@ -29,15 +31,24 @@ static void note(struct svc_question *q, const char *what, const struct svc_sess
 		     (int)q->pid, (unsigned)q->uid);
 }
 
-static json_t *list_policies(void)
+static void add_policy(json_t *list, const struct sal_policy *policy)
+{
+	(void)json_array_append_new(list, json_pack("{s:s, s:s}", "name", sal_policy_name(policy),
+						    "idea", sal_policy_idea(policy)));
+}
+
+/* The built-in policies, then those from files. */
+static json_t *list_policies(const struct sal_loader *loader)
 {
 	json_t *list = json_array();
 	const struct sal_policy *const *p;
+	uint32_t i;
 
 	for (p = sal_policies; *p; p++)
-		(void)json_array_append_new(list,
-					    json_pack("{s:s, s:s}", "name", sal_policy_name(*p),
-						      "idea", sal_policy_idea(*p)));
+		add_policy(list, *p);
+	for (i = 0; loader && i < loader->count; i++)
+		if (sal_loader_at(loader, i))
+			add_policy(list, sal_loader_at(loader, i));
 	return list;
 }
 
@@ -125,7 +136,9 @@ static int grant_wish(struct svc_question *q, struct wish *wish)
 		return rc;
 	if (wish->lanes) {
 		tuning = *sal_engine_tuning(engine);
-		tuning.lanes = (uint32_t)json_integer_value(wish->lanes);
+		tuning.lanes = json_is_string(wish->lanes)
+				       ? SAL_LANES_AUTO
+				       : (uint32_t)json_integer_value(wish->lanes);
 		sal_engine_set_tuning(engine, svc_now_ns(), &tuning);
 	}
 	for (i = 0; i < wish->change_count; i++)
@@ -133,13 +146,22 @@ static int grant_wish(struct svc_question *q, struct wish *wish)
 	return SAL_OK;
 }
 
-/* Under server->lock. */
-static json_t *describe_policy(const struct sal_engine *engine)
+static json_t *describe_lanes(const struct sal_engine *engine)
 {
-	return json_pack("{s:b, s:s, s:i, s:i, s:o, s:o}", "ok", 1, "policy",
+	uint32_t lanes = sal_engine_tuning(engine)->lanes;
+
+	return lanes == SAL_LANES_AUTO ? json_string("auto") : json_integer((json_int_t)lanes);
+}
+
+/* Under server->lock. */
+static json_t *describe_policy(const struct svc_server *server)
+{
+	const struct sal_engine *engine = server->engine;
+
+	return json_pack("{s:b, s:s, s:o, s:i, s:o, s:o}", "ok", 1, "policy",
 			 sal_policy_name(sal_engine_policy(engine)), "lanes",
-			 (int)sal_engine_tuning(engine)->lanes, "lane_limit",
-			 (int)sal_engine_lane_limit(engine), "policies", list_policies(), "tuning",
+			 describe_lanes(engine), "lane_limit", (int)sal_engine_lane_limit(engine),
+			 "policies", list_policies(server->options.loader), "tuning",
 			 list_params(engine));
 }
 
@@ -164,7 +186,7 @@ static json_t *change_policy(struct svc_question *q, struct wish *wish, bool *ou
 
 	svc_lock(q->server);
 	if (grant_wish(q, wish) >= 0)
-		reply = describe_policy(q->server->engine);
+		reply = describe_policy(q->server);
 	*out_changed = reply && (wish->policy || wish->lanes || wish->change_count > 0);
 	if (*out_changed)
 		note_policy(q);
@@ -172,23 +194,66 @@ static json_t *change_policy(struct svc_question *q, struct wish *wish, bool *ou
 	return reply;
 }
 
+/* A number, or "auto". */
+static bool can_be_lanes(const json_t *lanes)
+{
+	const char *word = json_string_value(lanes);
+
+	if (word)
+		return strcmp(word, "auto") == 0;
+	return json_is_integer(lanes) && json_integer_value(lanes) >= 0 &&
+	       json_integer_value(lanes) <= SAL_LANES_MAX;
+}
+
+/* Code from a file runs as the daemon's user: only that user may choose it, or root. */
+static int may_load(struct svc_question *q, const char *path)
+{
+	if (q->uid != geteuid() && q->uid != 0)
+		return sal_err_set(&q->err, SAL_PERMISSION_DENIED,
+				   "only user %u, who runs salusd, may load a policy from a file",
+				   (unsigned)geteuid());
+	if (*path != '/' || !q->server->options.loader)
+		return sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
+				   "the path of a policy's file must start with a /");
+	return SAL_OK;
+}
+
+/* NULL and q->waits: the file is being loaded. NULL otherwise: q->err says why. */
+static const struct sal_policy *load_policy(struct svc_question *q, const char *path)
+{
+	const struct sal_policy *policy = NULL;
+
+	if (may_load(q, path) < 0)
+		return NULL;
+	if (!q->has_loaded) {
+		q->waits = svc_load_start(q->server, path, &q->err) >= 0;
+		return NULL;
+	}
+	if (svc_load_take(q->server, &policy, &q->err) >= 0)
+		sal_log_info("admin", "loaded policy=%s file=%s by pid=%d uid=%u",
+			     sal_policy_name(policy), path, (int)q->pid, (unsigned)q->uid);
+	return policy;
+}
+
 json_t *svc_answer_policy(struct svc_question *q)
 {
 	const json_t *named = json_object_get(q->object, "name");
 	const char *name = json_string_value(named);
-	struct wish wish = {
-		.policy = name ? sal_policy_find(name) : NULL,
-		.lanes = json_object_get(q->object, "lanes"),
-	};
+	bool is_path = name && sal_loader_is_path(name);
+	struct wish wish = { .lanes = json_object_get(q->object, "lanes") };
 	json_t *reply;
 	bool changed;
 
+	if (name)
+		wish.policy = is_path ? load_policy(q, name) : svc_find_policy(q->server, name);
+	if (is_path && !wish.policy)
+		return NULL;
 	if (named && !wish.policy)
 		return refuse_policy(q, name ? name : "?");
-	if (wish.lanes && (!json_is_integer(wish.lanes) || json_integer_value(wish.lanes) < 0 ||
-			   json_integer_value(wish.lanes) > SAL_LANES_MAX)) {
+	if (wish.lanes && !can_be_lanes(wish.lanes)) {
 		(void)sal_err_set(&q->err, SAL_INVALID_ARGUMENT,
-				  "\"lanes\" is a number up to %d; 0: as many as the policy wants",
+				  "\"lanes\" is \"auto\" or a number up to %d; 0: as many as the "
+				  "policy wants",
 				  SAL_LANES_MAX);
 		return NULL;
 	}
@@ -241,7 +306,18 @@ static bool set_kind(struct sal_job *job, const json_t *value)
 	const char *kind = json_is_string(value) ? json_string_value(value) : "";
 
 	job->kind = strcmp(kind, "inference") == 0 ? SAL_INFERENCE : SAL_TRAINING;
+	job->kind_undeclared = false;
 	return job->kind == SAL_INFERENCE || strcmp(kind, "training") == 0;
+}
+
+static bool set_deadline(struct sal_job *job, const json_t *value)
+{
+	double seconds = json_number_value(value);
+
+	if (!json_is_number(value) || !(seconds >= 0 && seconds <= SECONDS_MAX))
+		return false;
+	job->deadline_ns = (uint64_t)(seconds * 1e9 + 0.5);
+	return true;
 }
 
 static const struct {
@@ -254,6 +330,7 @@ static const struct {
 	{ "memory", set_memory, "bytes; 0: no limit of its own" },
 	{ "time", set_time, "seconds of device time; 0: unknown" },
 	{ "kind", set_kind, "training or inference" },
+	{ "deadline", set_deadline, "seconds from an iteration's submission to its end; 0: none" },
 };
 
 #define WISHES SAL_COUNT(wishes)
@@ -274,7 +351,7 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 		if (i == WISHES)
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
 					   "\"%.60s\" cannot be set; weight, priority, memory, "
-					   "time and kind can",
+					   "time, kind and deadline can",
 					   key);
 		if (!wishes[i].set(job, value))
 			return sal_err_set(err, SAL_INVALID_ARGUMENT, "%s must be %s", key,
@@ -284,7 +361,7 @@ static int take_wishes(const json_t *question, struct sal_job *job, struct sal_e
 	if (count == 0)
 		return sal_err_set(
 			err, SAL_INVALID_ARGUMENT,
-			"nothing to set; weight, priority, memory, time and kind can be");
+			"nothing to set; weight, priority, memory, time, kind and deadline can be");
 	return SAL_OK;
 }
 

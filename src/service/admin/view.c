@@ -31,7 +31,7 @@ struct session_view {
 	char program[64]; /* name of the running program; may be cut */
 	bool paused;
 	int lane; /* -1: none */
-	uint32_t weight_milli;
+	uint32_t tier, weight_milli;
 	struct sal_job job;
 };
 
@@ -50,6 +50,7 @@ struct view {
 	uint64_t capacity_bytes, persist_bytes, lane_sum_bytes, busy_ns, iterations;
 	const char *policy; /* a literal */
 	uint32_t lane_limit;
+	struct sal_gain_view gain;
 };
 
 json_t *svc_answer_ping(struct svc_question *q)
@@ -122,6 +123,7 @@ static void copy_session(struct view *view, const struct svc_session *s)
 		.state = svc_state_name(s),
 		.paused = core.paused,
 		.lane = core.lane == SAL_NO_LANE ? -1 : (int)core.lane,
+		.tier = s->tier,
 		.weight_milli = core.weight_milli,
 		.job = core.job,
 	};
@@ -159,6 +161,7 @@ static void copy_device(struct view *view)
 	view->lane_sum_bytes = memory->lane_sum_bytes;
 	view->policy = sal_policy_name(sal_engine_policy(engine));
 	view->lane_limit = sal_engine_lane_limit(engine);
+	sal_engine_gain_view(engine, &view->gain);
 	for (i = 0; i < SAL_LANES_MAX; i++) {
 		copy_lane(view->server, i, &view->lanes[i]);
 		view->busy_ns += view->lanes[i].busy_ns;
@@ -206,22 +209,27 @@ static json_t *describe_memory(const struct session_view *v)
 
 json_t *svc_describe_job(const struct sal_job *job, uint32_t weight_milli)
 {
-	return json_pack("{s:f, s:I, s:s, s:f}", "weight", weight_milli / 1000.0, "priority",
-			 (json_int_t)job->priority, "kind",
-			 job->kind == SAL_INFERENCE ? "inference" : "training", "total_s",
-			 svc_seconds(job->total_ns));
+	bool is_inference = job->kind == SAL_INFERENCE;
+
+	return json_pack("{s:f, s:I, s:s, s:b, s:f, s:o}", "weight", weight_milli / 1000.0,
+			 "priority", (json_int_t)job->priority, "kind",
+			 is_inference ? "inference" : "training", "kind_found",
+			 is_inference && job->kind_undeclared, "total_s",
+			 svc_seconds(job->total_ns), "deadline_s",
+			 job->deadline_ns ? json_real(svc_seconds(job->deadline_ns)) : json_null());
 }
 
 static json_t *describe_session(const struct session_view *v, uint64_t now_ns)
 {
 	uint64_t age_ns = now_ns > v->open_ns ? now_ns - v->open_ns : 0;
-	json_t *session = json_pack(
-		"{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:I, s:f, s:f, s:I, s:f, s:f}", "id",
-		(json_int_t)v->id, "name", svc_json_text(v->name), "pid", (int)v->pid, "uid",
-		(int)v->uid, "state", v->state, "paused", (int)v->paused, "lane", v->lane,
-		"iterations", (json_int_t)v->iterations, "used_s", svc_seconds(v->used_ns),
-		"waited_s", svc_seconds(v->waited_ns), "queued", (json_int_t)v->queued, "age_s",
-		svc_seconds(age_ns), "idle_s", svc_seconds(v->idle_ns));
+	json_t *session =
+		json_pack("{s:I, s:o, s:i, s:i, s:s, s:b, s:i, s:i, s:I, s:f, s:f, s:I, s:f, s:f}",
+			  "id", (json_int_t)v->id, "name", svc_json_text(v->name), "pid",
+			  (int)v->pid, "uid", (int)v->uid, "state", v->state, "paused",
+			  (int)v->paused, "lane", v->lane, "tier", (int)v->tier, "iterations",
+			  (json_int_t)v->iterations, "used_s", svc_seconds(v->used_ns), "waited_s",
+			  svc_seconds(v->waited_ns), "queued", (json_int_t)v->queued, "age_s",
+			  svc_seconds(age_ns), "idle_s", svc_seconds(v->idle_ns));
 
 	(void)json_object_set_new(session, "program",
 				  v->program[0] ? svc_json_text(v->program) : json_null());
@@ -270,11 +278,20 @@ static json_t *describe_lanes(const struct view *view)
 	return lanes;
 }
 
+/* What the lanes gain; null: not known yet. */
+static json_t *describe_gain(const struct sal_gain_view *gain)
+{
+	if (gain->lanes_milli == 0)
+		return json_null();
+	return json_pack("{s:f, s:f}", "lanes", gain->lanes_milli / 1000.0, "rate",
+			 gain->rate_milli / 1000.0);
+}
+
 static json_t *describe_device(const struct svc_server *server, const struct view *view)
 {
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
 
-	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i}", "platform",
+	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i, s:o}", "platform",
 			 platform.at, platform.size, "capacity_bytes",
 			 (json_int_t)view->capacity_bytes, "persist_bytes",
 			 (json_int_t)view->persist_bytes, "lane_sum_bytes",
@@ -282,7 +299,7 @@ static json_t *describe_device(const struct svc_server *server, const struct vie
 			 "iterations", (json_int_t)view->iterations, "now_s",
 			 svc_seconds(view->now_ns), "uptime_s",
 			 svc_seconds(view->now_ns - server->start_ns), "policy", view->policy,
-			 "lane_limit", (int)view->lane_limit);
+			 "lane_limit", (int)view->lane_limit, "gain", describe_gain(&view->gain));
 }
 
 static json_t *describe_programs(const struct sal_compile_stats *stats)

@@ -41,6 +41,8 @@ static void say_running(struct svc_why *why)
 	sal_words_add(&why->words, "running: its iteration has run for %s in lane %u",
 		      sal_duration_format(svc_why_run_ns(why, running), run, sizeof(run)),
 		      why->core.lane);
+	if (why->s->tier > 0)
+		sal_words_add(&why->words, ", behind more urgent jobs");
 	if (running->expected_ns)
 		sal_words_add(&why->words, ", and takes about %s",
 			      sal_duration_format(running->expected_ns, all, sizeof(all)));
@@ -161,6 +163,17 @@ void svc_why_say(struct svc_why *why)
 						  sizeof(about)));
 }
 
+/* Why the job does not run beside others, and what all would do without and with it. */
+static json_t *describe_hold(const struct sal_turn_wait *turn)
+{
+	const char *reason = svc_why_hold_name(turn->hold);
+
+	return reason ? json_pack("{s:s, s:f, s:f}", "reason", reason, "rate",
+				  turn->rate_milli / 1000.0, "rate_with",
+				  turn->rate_with_milli / 1000.0)
+		      : json_null();
+}
+
 json_t *svc_answer_why(struct svc_question *q)
 {
 	struct svc_why why = { .server = q->server, .estimate_s = NAN };
@@ -172,11 +185,12 @@ json_t *svc_answer_why(struct svc_question *q)
 	if (why.s) {
 		why.holders = json_array();
 		svc_why_say(&why);
-		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o}", "ok", 1, "id",
+		reply = json_pack("{s:b, s:I, s:o, s:s, s:o, s:s, s:o, s:o, s:o}", "ok", 1, "id",
 				  (json_int_t)why.s->id, "name", svc_json_text(why.s->name),
 				  "state", svc_state_name(why.s), "text",
 				  svc_json_text(why.words.at), "waits_for", why.waits_for,
-				  "holders", why.holders, "estimate_s",
+				  "holders", why.holders, "hold", describe_hold(&why.engine.turn),
+				  "estimate_s",
 				  isnan(why.estimate_s) ? json_null() : json_real(why.estimate_s));
 	}
 	svc_unlock(q->server);

@@ -36,6 +36,9 @@ uint64_t svc_why_run_ns(const struct svc_why *why, struct sal_iteration *running
 /* The name of a job, by the engine's session. */
 const char *svc_why_name(const struct sal_session *core);
 
+/* The word of the JSON answer for this reason; NULL for SAL_HOLD_NONE. */
+const char *svc_why_hold_name(enum sal_hold hold);
+
 /* Explain why->s in why->words. The caller sets holders to an array. Under server->lock. */
 void svc_why_say(struct svc_why *why);
 

@@ -2,6 +2,8 @@
 /*
  * why_turn - who runs in a job's lane, which jobs are ahead, and how long they take.
  *
+ * With several lanes the answer also says why the job does not run beside those that run.
+ *
  * The answer has a time only if the programs of the iterations ahead have run before, and if the
  * policy gives each job ahead one turn.
  */
@@ -9,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 
 #include "base/units.h"
 #include "core/engine.h"
@@ -73,6 +76,76 @@ static void say_who_runs(struct svc_why *why, const struct sal_turn_wait *turn)
 	}
 }
 
+/* The jobs that run now: *out_one is one of them. Returns how many. */
+static uint32_t count_running(const struct svc_why *why, struct sal_session **out_one)
+{
+	uint32_t i, count = 0;
+
+	*out_one = NULL;
+	for (i = 0; i < SAL_LANES_MAX; i++) {
+		struct sal_session *s = sal_engine_running(why->server->engine, i);
+
+		count += s != NULL;
+		*out_one = s ? s : *out_one;
+	}
+	return count;
+}
+
+/* who: the job that runs, or "the jobs that run". */
+static void say_reason(struct svc_why *why, const struct sal_turn_wait *turn, const char *who)
+{
+	switch (turn->hold) {
+	case SAL_HOLD_NONE:
+		break;
+	case SAL_HOLD_NO_GAIN:
+		sal_words_add(&why->words,
+			      "; it would add too little beside %s: %.2fx instead of %.2fx", who,
+			      turn->rate_with_milli / 1000.0, turn->rate_milli / 1000.0);
+		break;
+	case SAL_HOLD_FIRST:
+		sal_words_add(&why->words, "; it would slow the first in rank too much: %s", who);
+		break;
+	case SAL_HOLD_SHARE:
+		sal_words_add(&why->words, "; it had more than its share, and waits for %s", who);
+		break;
+	case SAL_HOLD_SOLO:
+		sal_words_add(&why->words, "; it waits until a program that is not understood yet "
+					   "has run alone");
+		break;
+	}
+}
+
+const char *svc_why_hold_name(enum sal_hold hold)
+{
+	static const char *const names[] = {
+		[SAL_HOLD_NONE] = NULL,	    [SAL_HOLD_NO_GAIN] = "gain", [SAL_HOLD_FIRST] = "first",
+		[SAL_HOLD_SHARE] = "share", [SAL_HOLD_SOLO] = "solo",
+	};
+
+	return names[hold];
+}
+
+/* Why the job does not run beside those that run. */
+static void say_hold(struct svc_why *why, const struct sal_turn_wait *turn)
+{
+	struct sal_session *one;
+	uint32_t count = count_running(why, &one);
+	char who[SAL_NAME_BYTES + 32] = "the jobs that run";
+
+	if (turn->hold == SAL_HOLD_NONE)
+		return;
+	if (count == 1)
+		(void)snprintf(who, sizeof(who), "%s (id %" PRIu64 ")", svc_why_name(one),
+			       sal_session_id(one));
+	else if (turn->hold == SAL_HOLD_FIRST)
+		(void)snprintf(who, sizeof(who), "one of those that run");
+	say_reason(why, turn, who);
+	if (count == 1 && one != turn->running)
+		add_holder(why, one);
+	if (count != 1 || one != turn->running)
+		why->estimate_s = NAN; /* the end of the lane's own iteration is not enough */
+}
+
 /* Add the jobs that are ahead to "holders" and to the sentence. */
 static void say_ahead(struct svc_why *why, const struct sal_turn_wait *turn, const char *policy)
 {
@@ -122,6 +195,7 @@ void svc_why_ready(struct svc_why *why)
 		sal_words_add(&why->words, "; its program is short and goes ahead of the order.");
 		return;
 	}
+	say_hold(why, turn);
 	say_ahead(why, turn, sal_policy_name(policy));
 	if (sal_policy_owns_lane(policy) && (turn->ahead_count > 0 || turn->running))
 		sal_words_add(&why->words, ", and the first keeps the lane until it ends");

@@ -111,6 +111,8 @@ void svc_client_close(struct svc_client *c)
 	struct svc_connections *all = &server->connections;
 
 	LIST_REMOVE(c, link);
+	if (c->state == SVC_LOADING)
+		svc_load_forget(server);
 	TAILQ_REMOVE(&all->lists[c->state].all, c, state_link);
 	all->lists[c->state].count--;
 	server->idle_since_ns = svc_now_ns();
@@ -127,11 +129,18 @@ void svc_client_close(struct svc_client *c)
 	uv_close((uv_handle_t *)&c->poll, on_client_closed);
 }
 
+static bool may_move(enum svc_client_state from, enum svc_client_state to)
+{
+	if (to == SVC_TAKING)
+		return from == SVC_ASKING || from == SVC_LOADING;
+	return from == (to == SVC_LOADING ? SVC_ASKING : SVC_SILENT);
+}
+
 void svc_client_move(struct svc_client *c, enum svc_client_state state)
 {
 	struct svc_client_list *lists = c->server->connections.lists;
 
-	SAL_ASSERT(c->state == (state == SVC_TAKING ? SVC_ASKING : SVC_SILENT));
+	SAL_ASSERT(may_move(c->state, state));
 	TAILQ_REMOVE(&lists[c->state].all, c, state_link);
 	lists[c->state].count--;
 	c->state = state;
@@ -147,16 +156,20 @@ static bool is_question(const struct svc_client *c)
 	return c->filled > 0 && c->bytes[0] == '{';
 }
 
-/* A newer client's hello may be longer than struct sal_hello. salusd skips the rest. */
+/*
+ * An older client's hello may be shorter than struct sal_hello, a newer client's longer. salusd
+ * skips the rest of a longer one.
+ */
 static size_t hello_size(const struct svc_client *c)
 {
 	struct sal_hello hello;
 
-	if (c->filled < sizeof(hello))
-		return sizeof(hello);
-	memcpy(&hello, c->bytes, sizeof(hello));
-	return hello.size > sizeof(hello) && hello.size <= HELLO_BYTES_MAX ? hello.size
-									   : sizeof(hello);
+	if (c->filled < SAL_HELLO_BYTES_MIN)
+		return SAL_HELLO_BYTES_MIN;
+	memcpy(&hello, c->bytes, SAL_HELLO_BYTES_MIN);
+	return hello.size > SAL_HELLO_BYTES_MIN && hello.size <= HELLO_BYTES_MAX
+		       ? hello.size
+		       : SAL_HELLO_BYTES_MIN;
 }
 
 /* How many bytes to read before the next check. */
@@ -316,8 +329,8 @@ static void on_timer(uv_timer_t *timer)
 	svc_trace_forget(&server->trace, now_ns);
 	if (!uv_is_active((uv_handle_t *)&server->listener))
 		listen_again(server);
-	else if (lists[SVC_SILENT].count == 0 && lists[SVC_TAKING].count == 0 &&
-		 server->trace.snapshot_count == 0)
+	else if (lists[SVC_SILENT].count == 0 && lists[SVC_LOADING].count == 0 &&
+		 lists[SVC_TAKING].count == 0 && server->trace.snapshot_count == 0)
 		(void)uv_timer_stop(timer);
 }
 

@@ -10,13 +10,14 @@
  *
  *     silent ──hello──> joined
  *        └────line────> asking ──answer──> taking
+ *                         └──file──> loading ──┘
  *
  * and can be closed in any state. salusd waits for no connection: sockets do not block. salusd
  * disconnects a client that does not take a reply at once. An answer that the asker does not take
  * stays queued until the queued answers have too many bytes, or until the answer is too old.
  *
- * Each state has a list, oldest first, and a limit (limits.h). Silent and asking connections count
- * as strangers, taking connections as questions. Beyond a limit salusd closes the oldest
+ * Each state has a list, oldest first, and a limit (limits.h). Silent, asking and loading
+ * connections count as strangers, taking connections as questions. Beyond a limit salusd closes the oldest
  * connection, of the same user if there is one. So a connection that speaks at once gets in.
  *
  * Threads: the main thread.
@@ -44,6 +45,7 @@ struct svc_session;
 enum svc_client_state {
 	SVC_SILENT, /* neither a hello nor a whole line has come */
 	SVC_ASKING, /* salusd answers its line at the end of this round of the loop */
+	SVC_LOADING, /* a thread loads the file that its line names (load.h); at most one */
 	SVC_TAKING, /* the asker has not taken the whole answer */
 	SVC_JOINED, /* a client, with a session */
 	SVC_CLIENT_STATES

@@ -78,12 +78,14 @@ bool svc_client_greet(struct svc_client *c)
 {
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
-	struct sal_hello hello;
+	struct sal_hello hello = { 0 };
 	struct sal_err err = { 0 };
 	int fds[4] = { -1, -1, -1, -1 };
 	bool ok;
 
-	memcpy(&hello, c->bytes, sizeof(hello));
+	memcpy(&hello, c->bytes, SAL_HELLO_BYTES_MIN);
+	if (hello.size >= sizeof(hello))
+		memcpy(&hello, c->bytes, sizeof(hello));
 	(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	if (!sal_hello_is_valid(&hello))
 		return false;

@@ -16,6 +16,7 @@
 #include "service/memory/buffer.h"
 #include "service/memory/memory.h"
 #include "service/memory/program.h"
+#include "service/profile/recall.h"
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
 #include "service/run/tasks.h"
@@ -372,7 +373,11 @@ static enum svc_taken take_fetch(struct svc_session *s, const struct sal_msg_fet
 
 static enum svc_taken take_unload(struct svc_session *s, const struct sal_msg_unload *m) SVC_LOCKED
 {
-	svc_program_unref(svc_idmap_remove(&s->programs, m->id));
+	struct svc_program *p = svc_idmap_remove(&s->programs, m->id);
+
+	if (p)
+		svc_recall_note(s, p->shared->image->key, &p->shared->pace);
+	svc_program_unref(p);
 	return SVC_TAKEN;
 }
 

@@ -132,13 +132,15 @@ void svc_client_ask(struct svc_client *c)
 	(void)uv_check_start(&all->round_end, svc_on_round_end);
 }
 
+static void on_loaded(void *ctx);
+
 /* shared: see struct svc_asker. */
 static void answer(struct svc_client *c, struct svc_answer_line **shared)
 {
 	struct svc_connections *all = &c->server->connections;
-	struct ucred peer = { 0 };
+	struct ucred peer = { .uid = (uid_t)-1 }; /* nobody, until the kernel tells */
 	socklen_t size = sizeof(peer);
-	struct svc_asker asker = { .shared = shared };
+	struct svc_asker asker = { .shared = shared, .has_loaded = c->state == SVC_LOADING };
 	int room = SEND_BYTES;
 
 	(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
@@ -147,6 +149,11 @@ static void answer(struct svc_client *c, struct svc_answer_line **shared)
 	asker.uid = peer.uid;
 	asker.has_fd_room = has_fd_room(all);
 	c->answer = svc_admin_answer(c->server, &asker, c->bytes);
+	if (asker.waits) { /* the line is answered when the file that it names is loaded */
+		svc_client_move(c, SVC_LOADING);
+		svc_load_await(c->server, on_loaded, c);
+		return;
+	}
 	free(c->bytes);
 	c->bytes = NULL;
 	if (!c->answer || !svc_client_take_place(c, SVC_QUESTIONS, SVC_TAKING)) {
@@ -160,6 +167,11 @@ static void answer(struct svc_client *c, struct svc_answer_line **shared)
 	drop_oldest(all, c);
 	(void)uv_poll_start(&c->poll, UV_WRITABLE, on_takeable);
 	svc_client_on_taking(c);
+}
+
+static void on_loaded(void *ctx)
+{
+	answer(ctx, NULL);
 }
 
 void svc_on_round_end(uv_check_t *check)

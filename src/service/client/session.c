@@ -162,10 +162,12 @@ static int refuse(struct svc_session *s, struct sal_err *err)
 static int join_engine(struct svc_session *s, const struct sal_hello *hello, struct sal_err *err)
 {
 	struct sal_job job = {
-		.kind = hello->kind == 1 ? SAL_INFERENCE : SAL_TRAINING,
+		.kind = hello->kind == SAL_HELLO_INFERENCE ? SAL_INFERENCE : SAL_TRAINING,
+		.kind_undeclared = hello->kind == SAL_HELLO_UNDECLARED,
 		.weight_milli = hello->weight_milli,
 		.priority = hello->priority,
 		.total_ns = hello->total_ns,
+		.deadline_ns = hello->deadline_ns,
 		.declared = { hello->persist_bytes, hello->ephem_bytes },
 	};
 	struct svc_server *server = s->server;

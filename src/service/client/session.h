@@ -111,6 +111,7 @@ struct svc_session {
 
 	/* execution */
 	struct sal_session *core; /* borrowed: engine */
+	uint32_t tier; /* of its last grant */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	uint32_t queued_count; /* executions that were not granted */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */

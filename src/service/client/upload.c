@@ -28,7 +28,7 @@ struct upload {
 	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
 	struct sal_place_in_arena from; /* size 0: the bytes are in data */
 	const void *at;
-	uint32_t lane;
+	uint32_t stream;
 	struct sal_array array;
 	struct sal_buffer *device;
 	int code;
@@ -74,14 +74,12 @@ static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
 	return (is_empty ? 0 : bytes) == m->size;
 }
 
-/* New buffers go to the session's lane, if it is open. Buffers change lanes when used. */
-static uint32_t home_lane(const struct svc_session *s)
+/* New buffers go to the session's stream, if it is open. Buffers change streams when used. */
+static uint32_t open_stream(const struct svc_session *s) SVC_LOCKED
 {
-	uint32_t lane = sal_session_lane(s->core);
+	uint32_t stream = svc_stream_home(s);
 
-	if (lane == SAL_NO_LANE)
-		lane = 0;
-	return atomic_load(&s->server->lanes[lane].stream) ? lane : 0;
+	return atomic_load(&s->server->streams[stream].device) ? stream : 0;
 }
 
 /* There is never room for the buffer: the buffer fails, and the text has the numbers. */
@@ -101,7 +99,7 @@ static void upload_call(struct svc_errand *errand)
 
 	if (is_aliased)
 		(void)atomic_fetch_add(&u->refs, 1);
-	u->code = svc_vendor(server)->upload(server->lanes[u->lane].stream, &u->array, u->at,
+	u->code = svc_vendor(server)->upload(server->streams[u->stream].device, &u->array, u->at,
 					     is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
 					     is_aliased ? on_released : NULL, u, &u->device,
 					     &u->err);
@@ -119,7 +117,7 @@ static void upload_settle(struct svc_errand *errand) SVC_LOCKED
 	if (u->code < 0)
 		svc_buffer_fail(u->buffer, u->err.code, u->err.text);
 	else
-		svc_buffer_set(u->buffer, u->device, u->lane);
+		svc_buffer_set(u->buffer, u->device, u->stream);
 	svc_buffer_unref(u->buffer);
 	svc_memory_settle(s);
 	upload_unref(u);
@@ -143,7 +141,7 @@ static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_up
 	u->buffer = svc_buffer_ref(b);
 	u->from = m->from;
 	u->at = m->from.size > 0 ? svc_session_place(s, &m->from) : u->data;
-	u->lane = home_lane(s);
+	u->stream = open_stream(s);
 	memcpy(u->dims, dims, m->rank * sizeof(*dims));
 	u->array = (struct sal_array){ .type = m->type, .rank = m->rank, .dims = u->dims };
 	if (tail > 0)
@@ -232,7 +230,7 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 	if (c->err.code)
 		svc_buffer_fail(c->to, c->err.code, c->err.text);
 	else
-		svc_buffer_set(c->to, c->device, c->from->lane);
+		svc_buffer_set(c->to, c->device, c->from->stream);
 	svc_buffer_unref(c->from);
 	svc_buffer_unref(c->to);
 	free(c);

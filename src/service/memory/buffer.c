@@ -109,14 +109,14 @@ void svc_buffer_wait(struct svc_buffer *b, struct svc_waiter *w)
 		w->go(w);
 }
 
-void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane)
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t stream)
 {
 	struct svc_session *s = b->session;
 
 	svc_assert_locked(s->server);
 	SAL_ASSERT(!b->device && !b->saved);
 	b->device = take_device;
-	b->lane = lane;
+	b->stream = stream;
 	b->counted = true;
 	s->live_bytes += b->bytes;
 	s->charged_bytes += svc_buffer_charge(b);

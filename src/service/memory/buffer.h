@@ -12,7 +12,7 @@
  *     saved     the contents are in host memory
  *     failed    the buffer has a code and a text, and no memory
  *
- * Owns: device memory, saved contents. Threads: under server->lock. `device`, `lane` and `saved`
+ * Owns: device memory, saved contents. Threads: under server->lock. `device`, `stream` and `saved`
  * are changed only by the thread that carries the session.
  */
 #ifndef SAL_SERVICE_BUFFER_H
@@ -43,7 +43,7 @@ struct svc_buffer {
 	uint32_t refs; /* of the session's map, executions, errands and waiters */
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
-	uint32_t lane; /* where `device` is */
+	uint32_t stream; /* where `device` is */
 	struct svc_execution *producer; /* borrowed; while this execution computes the buffer */
 	/* Owned; paged-out contents. If `device` is also set, the device buffer is empty. */
 	struct sal_saved *saved;
@@ -85,8 +85,9 @@ struct svc_buffer *svc_buffer_ref(struct svc_buffer *b);
 void svc_buffer_unref(struct svc_buffer *b) SVC_LOCKED;
 /* Free a buffer without device memory. */
 void svc_buffer_destroy(struct svc_buffer *b) SVC_LOCKED;
-/* The buffer gets device memory in this lane, or fails. Its waiters continue. */
-void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t lane) SVC_LOCKED;
+/* The buffer gets device memory in this stream, or fails. Its waiters continue. */
+void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device,
+		    uint32_t stream) SVC_LOCKED;
 void svc_buffer_fail(struct svc_buffer *b, int code, const char *text) SVC_LOCKED;
 /* The errand that fills the buffer is posted. Its waiters continue and post later errands. */
 void svc_buffer_come(struct svc_buffer *b) SVC_LOCKED;

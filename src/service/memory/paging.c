@@ -13,8 +13,8 @@
 #include "service/client/session.h"
 #include "service/ledger.h"
 #include "service/memory/buffer.h"
-#include "service/memory/lane.h"
 #include "service/memory/memory.h"
+#include "service/memory/stream.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 
@@ -88,23 +88,23 @@ static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 	return SAL_OK;
 }
 
-/* Restore saved contents into a lane. */
-static int restore(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
+/* Restore saved contents into a stream. */
+static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 {
 	struct svc_server *server = b->session->server;
 	const struct sal_device_ops *vendor = svc_vendor(server);
 	struct sal_buffer *empty = b->device, *device = empty;
 	int rc;
 
-	if (empty && b->lane == lane)
+	if (empty && b->stream == stream)
 		rc = vendor->refill(empty, b->saved, err);
 	else
-		rc = vendor->restore(server->lanes[lane].stream, b->saved, &device, err);
+		rc = vendor->restore(server->streams[stream].device, b->saved, &device, err);
 	if (rc < 0)
 		return rc;
 	svc_lock(server);
 	b->device = device;
-	b->lane = lane;
+	b->stream = stream;
 	b->saved = NULL;
 	svc_unlock(server);
 	if (empty != device)
@@ -150,7 +150,7 @@ static void take_back(struct svc_transit *t)
 
 	for (i = 0; i < t->count; i++)
 		if (t->list[i]->saved)
-			(void)restore(t->list[i], t->list[i]->lane, NULL);
+			(void)restore(t->list[i], t->list[i]->stream, NULL);
 }
 
 static void out_call(struct svc_errand *errand)
@@ -188,9 +188,7 @@ static bool in_begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_transit *t = transit_of(errand);
 
-	uint32_t lane = sal_session_lane(session_of(t)->core);
-
-	t->lane = lane == SAL_NO_LANE ? 0 : lane;
+	t->stream = svc_stream_home(session_of(t));
 	list_buffers(t);
 	return true;
 }
@@ -208,14 +206,13 @@ static void give_back(struct svc_transit *t)
 static void in_call(struct svc_errand *errand)
 {
 	struct svc_transit *t = transit_of(errand);
-	struct sal_stream *stream;
 	size_t i;
 
 	if (t->code == 0)
-		t->code = svc_lane_open(session_of(t)->server, t->lane, &stream, &t->err);
+		t->code = svc_stream_open(session_of(t)->server, t->stream, &t->err);
 	for (i = 0; i < t->count && t->code >= 0; i++)
 		if (t->list[i]->saved)
-			t->code = restore(t->list[i], t->lane, &t->err);
+			t->code = restore(t->list[i], t->stream, &t->err);
 	if (t->code < 0)
 		give_back(t);
 	note_end(t, "in");
@@ -260,13 +257,32 @@ void svc_page_in(struct svc_session *s)
 	depart(s, &in);
 }
 
-int svc_buffer_bring(struct svc_buffer *b, uint32_t lane, struct sal_err *err)
+/*
+ * The stream adopts the buffer, without a copy. False: the buffer is where it was. While the vendor
+ * reads a buffer of the session, no buffer is adopted, because an iteration may overwrite it.
+ */
+static bool adopt(struct svc_buffer *b, uint32_t stream)
+{
+	struct svc_server *server = b->session->server;
+	struct sal_buffer *device;
+
+	if (atomic_load(&b->session->reads) > 0 ||
+	    svc_vendor(server)->adopt(server->streams[stream].device, b->device, &device, NULL) < 0)
+		return false;
+	svc_lock(server);
+	b->device = device;
+	b->stream = stream;
+	svc_unlock(server);
+	return true;
+}
+
+int svc_buffer_bring(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 {
 	int rc = SAL_OK;
 
-	if (svc_buffer_is_resident(b) && b->lane != lane)
+	if (svc_buffer_is_resident(b) && b->stream != stream && !adopt(b, stream))
 		rc = save(b, false, err);
 	if (rc >= 0 && b->saved)
-		rc = restore(b, lane, err);
+		rc = restore(b, stream, err);
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * paging - errands that move a session's memory: out to the host, back in, and into the lane where
+ * paging - errands that move a session's memory: out to the host, back in, and into the stream where
  * the session runs.
  *
  * While such an errand is under way, no other iteration of the session starts: the engine waits for
@@ -29,7 +29,7 @@ struct svc_transit {
 	struct svc_errand errand;
 	struct svc_buffer **list; /* owned array of owned references */
 	size_t count;
-	uint32_t lane;
+	uint32_t stream;
 	uint64_t began_ns;
 	int code; /* negative: paging failed */
 	struct sal_err err;
@@ -41,9 +41,9 @@ void svc_page_in(struct svc_session *s) SVC_LOCKED;
 /* No buffer of the session is in host memory any more: give the paged bytes back. */
 void svc_paging_forget(struct svc_session *s) SVC_LOCKED;
 /*
- * Bring the buffer into this lane, from the host or from another lane. For the thread that carries
+ * Bring the buffer into this stream, from the host or from another stream. For the thread that carries
  * the session.
  */
-int svc_buffer_bring(struct svc_buffer *b, uint32_t lane, struct sal_err *err) SVC_UNLOCKED;
+int svc_buffer_bring(struct svc_buffer *b, uint32_t stream, struct sal_err *err) SVC_UNLOCKED;
 
 #endif

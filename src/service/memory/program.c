@@ -12,6 +12,7 @@
 #include "service/idmap.h"
 #include "service/ledger.h"
 #include "service/memory/freeing.h"
+#include "service/memory/stream.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 #include "wire/facts.h"
@@ -23,6 +24,15 @@ void svc_program_forget(struct svc_shared_program *p)
 	free(p->facts);
 	sal_image_unref(p->image);
 	free(p);
+}
+
+/* The key is a hash: any part is as good as another. */
+static uint64_t id_of(const uint8_t *key)
+{
+	uint64_t id;
+
+	memcpy(&id, key, sizeof(id));
+	return id;
 }
 
 struct svc_shared_program *svc_program_describe(struct sal_image *take_image)
@@ -37,29 +47,44 @@ struct svc_shared_program *svc_program_describe(struct sal_image *take_image)
 	}
 	p->refs = 1;
 	p->image = take_image;
-	memcpy(&p->id, take_image->key,
-	       sizeof(p->id)); /* the key is a hash: any part is as good as another */
+	p->id = id_of(take_image->key);
 	return p;
 }
 
-/* Return the description that other sessions share already, or else this one. */
-static struct svc_shared_program *share(struct svc_server *server, struct svc_shared_program *take)
+struct svc_shared_program *svc_shared_program_find(const struct svc_server *server,
+						   const uint8_t *key)
 {
-	struct svc_shared_program *p = svc_idmap_find(&server->programs, take->id);
+	struct svc_shared_program *p = svc_idmap_find(&server->programs, id_of(key));
 
-	if (p && memcmp(p->image->key, take->image->key, SAL_PROGRAM_KEY_BYTES) == 0) {
+	return p && memcmp(p->image->key, key, SAL_PROGRAM_KEY_BYTES) == 0 ? p : NULL;
+}
+
+/* Return the description that other sessions share already, or else this one. */
+static struct svc_shared_program *share(struct svc_server *server,
+					struct svc_shared_program *take) SVC_LOCKED
+{
+	struct svc_shared_program *p = svc_shared_program_find(server, take->image->key);
+
+	if (p) {
 		p->refs++;
 		svc_program_forget(take);
 		return p;
 	}
-	if (p || !svc_idmap_add(&server->programs, take->id, take))
+	if (!svc_idmap_add(&server->programs, take->id, take))
 		take->id = 0; /* the session does not share this description */
+	take->number = ++server->program_count;
 	return take;
 }
 
-static void drop_shared(struct svc_server *server, struct svc_shared_program *p)
+struct svc_shared_program *svc_shared_program_ref(struct svc_shared_program *p)
 {
-	if (--p->refs > 0)
+	p->refs++;
+	return p;
+}
+
+void svc_shared_program_unref(struct svc_server *server, struct svc_shared_program *p)
+{
+	if (!p || --p->refs > 0)
 		return;
 	if (p->id)
 		(void)svc_idmap_remove(&server->programs, p->id);
@@ -91,7 +116,7 @@ struct svc_program *svc_program_ref(struct svc_program *p)
 
 void svc_program_destroy(struct svc_program *p)
 {
-	drop_shared(p->session->server, p->shared);
+	svc_shared_program_unref(p->session->server, p->shared);
 	svc_limit_give(p->session, SVC_PROGRAMS, 1);
 	free(p);
 }
@@ -109,19 +134,19 @@ void svc_program_unref(struct svc_program *p)
 	svc_freeing_post(p->session);
 }
 
-int svc_program_load(struct svc_program *p, uint32_t lane, struct sal_err *err)
+int svc_program_load(struct svc_program *p, uint32_t stream, struct sal_err *err)
 {
 	struct svc_server *server = p->session->server;
 	struct sal_loaded *loaded = NULL, *before = p->loaded;
 	int rc;
 
-	if (p->loaded && p->lane == lane)
+	if (p->loaded && p->stream == stream)
 		return SAL_OK;
-	rc = svc_vendor(server)->load(server->lanes[lane].stream, p->shared->image->image, &loaded,
-				      err);
+	rc = svc_vendor(server)->load(server->streams[stream].device, p->shared->image->image,
+				      &loaded, err);
 	svc_lock(server);
 	p->loaded = loaded;
-	p->lane = lane;
+	p->stream = stream;
 	svc_unlock(server);
 	if (before)
 		svc_vendor(server)->unload(before);
@@ -133,12 +158,20 @@ static struct svc_program *program_of(struct svc_errand *errand)
 	return SAL_CONTAINER_OF(errand, struct svc_program, ahead);
 }
 
+static bool is_inference(const struct svc_session *s) SVC_LOCKED
+{
+	struct sal_session_view view;
+
+	sal_engine_view(s->server->engine, s->core, &view);
+	return view.job.kind == SAL_INFERENCE;
+}
+
 /*
  * Do not load a program that the client has unloaded: then the errand has the only reference. Do
- * not load into a lane without a stream: only an iteration opens a lane, so a session that runs
- * nothing opens none.
+ * not load into a stream that is not open, so a session that runs nothing opens none. Inference is
+ * the exception: its first request must not wait for the vendor to open the stream.
  */
-static bool is_worth_loading(const struct svc_program *p)
+static bool is_worth_loading(const struct svc_program *p) SVC_LOCKED
 {
 	const struct svc_session *s = p->session;
 	uint32_t index = sal_session_lane(s->core);
@@ -147,7 +180,8 @@ static bool is_worth_loading(const struct svc_program *p)
 	if (s->state != SVC_OPEN || p->refs <= 1 || p->loaded || index == SAL_NO_LANE)
 		return false;
 	sal_engine_lane_view(s->server->engine, index, &lane);
-	return !lane.stuck && atomic_load(&s->server->lanes[index].stream);
+	return !lane.stuck &&
+	       (atomic_load(&s->server->streams[svc_stream_home(s)].device) || is_inference(s));
 }
 
 static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
@@ -158,7 +192,7 @@ static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED
 		svc_program_unref(p);
 		return false;
 	}
-	p->lane = sal_session_lane(p->session->core);
+	p->stream = svc_stream_home(p->session);
 	return true;
 }
 
@@ -167,7 +201,8 @@ static void ahead_call(struct svc_errand *errand)
 {
 	struct svc_program *p = program_of(errand);
 
-	(void)svc_program_load(p, p->lane, NULL);
+	if (svc_stream_open(p->session->server, p->stream, NULL) >= 0)
+		(void)svc_program_load(p, p->stream, NULL);
 }
 
 static void ahead_settle(struct svc_errand *errand) SVC_LOCKED

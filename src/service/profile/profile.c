@@ -13,14 +13,20 @@ struct svc_profiles {
 	char *path; /* owned; NULL: in memory only */
 };
 
-static bool has_key(const struct svc_program_keys *keys, const uint8_t *bytes)
+/* The index of the key; keys->count: it is not there. */
+static uint32_t find_key(const struct svc_program_keys *keys, const uint8_t *bytes)
 {
 	uint32_t i;
 
 	for (i = 0; i < keys->count; i++)
 		if (memcmp(keys->at[i].bytes, bytes, SAL_PROGRAM_KEY_BYTES) == 0)
-			return true;
-	return false;
+			break;
+	return i;
+}
+
+static bool has_key(const struct svc_program_keys *keys, const uint8_t *bytes)
+{
+	return find_key(keys, bytes) < keys->count;
 }
 
 /* Does `all` have all keys of `some`? Neither has a key twice. */
@@ -40,8 +46,26 @@ bool svc_program_keys_add(struct svc_program_keys *keys, const uint8_t bytes[SAL
 {
 	if (keys->count == SVC_PROFILE_PROGRAMS || has_key(keys, bytes))
 		return false;
+	keys->paces[keys->count] = (struct sal_pace){ 0 };
 	memcpy(keys->at[keys->count++].bytes, bytes, SAL_PROGRAM_KEY_BYTES);
 	return true;
+}
+
+const struct sal_pace *svc_program_keys_pace(const struct svc_program_keys *keys,
+					     const uint8_t bytes[SAL_PROGRAM_KEY_BYTES])
+{
+	uint32_t i = find_key(keys, bytes);
+
+	return i < keys->count ? &keys->paces[i] : NULL;
+}
+
+void svc_program_keys_learn(struct svc_program_keys *keys,
+			    const uint8_t bytes[SAL_PROGRAM_KEY_BYTES], const struct sal_pace *pace)
+{
+	uint32_t i = find_key(keys, bytes);
+
+	if (i < keys->count && pace->runs > 0)
+		keys->paces[i] = *pace;
 }
 
 static void forget_oldest(struct svc_profiles *p)
@@ -165,8 +189,18 @@ static void raise_to(uint64_t *value, uint64_t least)
 		*value = least;
 }
 
+/* Paces are of single programs: also those of a partial run are good. */
+static void merge_paces(struct svc_program_keys *keys, const struct svc_program_keys *run)
+{
+	uint32_t i;
+
+	for (i = 0; i < run->count; i++)
+		svc_program_keys_learn(keys, run->at[i].bytes, &run->paces[i]);
+}
+
 static void merge(struct svc_profile *profile, const struct svc_profile *run)
 {
+	merge_paces(&profile->programs, &run->programs);
 	if (is_part(run, profile)) {
 		raise_to(&profile->persist_bytes, run->persist_bytes);
 		raise_to(&profile->ephem_bytes, run->ephem_bytes);
@@ -177,6 +211,7 @@ static void merge(struct svc_profile *profile, const struct svc_profile *run)
 	profile->iteration_ns = run->iteration_ns;
 	profile->iterations = run->iterations;
 	profile->total_ns = run->total_ns;
+	profile->serves = run->serves;
 	profile->runs++;
 }
 

@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "compile/store/image.h"
+#include "core/job.h"
 #include "wire/messages.h"
 
 #define SVC_PROFILES_MAX 1000
@@ -31,6 +32,8 @@ struct svc_program_key {
 struct svc_program_keys {
 	uint32_t count;
 	struct svc_program_key at[SVC_PROFILE_PROGRAMS];
+	/* What the engine learned about each program; runs is 0 if that is nothing. */
+	struct sal_pace paces[SVC_PROFILE_PROGRAMS];
 };
 
 struct svc_profile {
@@ -40,6 +43,7 @@ struct svc_profile {
 	uint64_t iteration_ns; /* mean device time of an iteration */
 	uint64_t iterations, total_ns; /* of the whole run */
 	uint32_t runs;
+	bool serves; /* its kind was inference at the end */
 	struct svc_program_keys programs;
 };
 
@@ -51,6 +55,14 @@ struct svc_profiles;
 /* True if the key is new and there was room for it. */
 bool svc_program_keys_add(struct svc_program_keys *keys,
 			  const uint8_t bytes[SAL_PROGRAM_KEY_BYTES]);
+
+/* The pace of the program with this key; NULL: there is no such program. */
+const struct sal_pace *svc_program_keys_pace(const struct svc_program_keys *keys,
+					     const uint8_t bytes[SAL_PROGRAM_KEY_BYTES]);
+/* Replace the pace of a program. Does nothing if there is no such program, or no run yet. */
+void svc_program_keys_learn(struct svc_program_keys *keys,
+			    const uint8_t bytes[SAL_PROGRAM_KEY_BYTES],
+			    const struct sal_pace *pace);
 
 /*
  * path is the file of the profiles, in a directory that exists; NULL: keep them in memory only. A
@@ -72,7 +84,8 @@ const struct svc_profile *svc_profiles_match(const struct svc_profiles *p, const
  * Remember the run of a job that ended. The run replaces the profile with the same name and
  * programs. A run counts as partial if it took less than half as long as a profile with the same
  * name and had the same programs, or some of them. A partial run may raise the sizes of that
- * profile, and makes it the latest. run->runs and the link are not read.
+ * profile, and makes it the latest. The paces of the run's programs replace those of the profile, as
+ * far as the run knows them. run->runs and the link are not read.
  */
 int svc_profiles_remember(struct svc_profiles *p, const struct svc_profile *run);
 

@@ -49,6 +49,59 @@ static bool parse_programs(const json_t *array, struct svc_program_keys *keys)
 	return keys->count > 0;
 }
 
+static bool is_count(json_int_t value)
+{
+	return value >= 0 && value <= UINT32_MAX;
+}
+
+static bool is_part(json_int_t milli)
+{
+	return milli >= 0 && milli <= 1000;
+}
+
+/* beside_ns is a time of the daemon that wrote the file: it is not in the file. */
+static bool parse_pace(json_t *object, struct sal_pace *out)
+{
+	json_int_t alone, util, told, runs, alone_runs, beside_runs;
+
+	if (json_is_null(object))
+		return true;
+	if (json_unpack(object, "{s:I, s:I, s:I, s:I, s:I, s:I}", "alone_ns", &alone, "util_milli",
+			&util, "told_milli", &told, "runs", &runs, "alone_runs", &alone_runs,
+			"beside_runs", &beside_runs) != 0)
+		return false;
+	if (alone < 0 || !is_part(util) || !is_part(told) || !is_count(runs) ||
+	    !is_count(alone_runs) || !is_count(beside_runs))
+		return false;
+	*out = (struct sal_pace){
+		.alone_ns = (uint64_t)alone,
+		.util_milli = (uint32_t)util,
+		.told_milli = (uint32_t)told,
+		.runs = (uint32_t)runs,
+		.alone_runs = (uint32_t)alone_runs,
+		.beside_runs = (uint32_t)beside_runs,
+	};
+	return true;
+}
+
+/* Older files have no paces. */
+static bool parse_paces(json_t *array, struct svc_program_keys *keys)
+{
+	json_t *item;
+	size_t i;
+
+	if (!array)
+		return true;
+	if (!json_is_array(array) || json_array_size(array) != keys->count)
+		return false;
+	json_array_foreach(array, i, item)
+	{
+		if (!parse_pace(item, &keys->paces[i]))
+			return false;
+	}
+	return true;
+}
+
 static bool parse_profile(json_t *object, struct svc_profile *out)
 {
 	json_int_t persist, ephem, iteration, iterations, total, runs;
@@ -71,7 +124,9 @@ static bool parse_profile(json_t *object, struct svc_profile *out)
 	out->iterations = (uint64_t)iterations;
 	out->total_ns = (uint64_t)total;
 	out->runs = (uint32_t)runs;
-	return parse_programs(programs, &out->programs);
+	out->serves = json_is_true(json_object_get(object, "serves")); /* older files lack it */
+	return parse_programs(programs, &out->programs) &&
+	       parse_paces(json_object_get(object, "paces"), &out->programs);
 }
 
 static int parse_root(json_t *root, struct svc_profile_list *list, struct sal_err *err)
@@ -175,6 +230,27 @@ static json_t *pack_programs(const struct svc_program_keys *keys)
 	return array;
 }
 
+static json_t *pack_pace(const struct sal_pace *pace)
+{
+	if (pace->runs == 0)
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "alone_ns", number(pace->alone_ns),
+			 "util_milli", (json_int_t)pace->util_milli, "told_milli",
+			 (json_int_t)pace->told_milli, "runs", (json_int_t)pace->runs, "alone_runs",
+			 (json_int_t)pace->alone_runs, "beside_runs",
+			 (json_int_t)pace->beside_runs);
+}
+
+static json_t *pack_paces(const struct svc_program_keys *keys)
+{
+	json_t *array = json_array();
+	uint32_t i;
+
+	for (i = 0; i < keys->count; i++)
+		(void)json_array_append_new(array, pack_pace(&keys->paces[i]));
+	return array;
+}
+
 /* The file leaves out jobs whose names are not UTF-8, because JSON is UTF-8. */
 static json_t *pack_list(const struct svc_profile_list *list)
 {
@@ -184,12 +260,13 @@ static json_t *pack_list(const struct svc_profile_list *list)
 	TAILQ_FOREACH(p, list, link)
 		(void)json_array_append_new(
 			array,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", p->name,
-				  "persist_bytes", number(p->persist_bytes), "ephem_bytes",
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o}", "name",
+				  p->name, "persist_bytes", number(p->persist_bytes), "ephem_bytes",
 				  number(p->ephem_bytes), "iteration_ns", number(p->iteration_ns),
 				  "iterations", number(p->iterations), "total_ns",
-				  number(p->total_ns), "runs", (json_int_t)p->runs, "programs",
-				  pack_programs(&p->programs)));
+				  number(p->total_ns), "runs", (json_int_t)p->runs, "serves",
+				  p->serves, "programs", pack_programs(&p->programs), "paces",
+				  pack_paces(&p->programs)));
 	return json_pack("{s:i, s:o}", "version", VERSION, "profiles", array);
 }
 

@@ -117,12 +117,15 @@ void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, stru
 	profile = svc_profiles_match(s->server->recall.profiles, s->name, &r->programs);
 	s->remembered = profile != NULL;
 	fill_in(s, profile, job);
+	if (job->kind_undeclared && profile && profile->serves)
+		job->kind = SAL_INFERENCE;
 }
 
 static bool is_same_job(const struct sal_job *a, const struct sal_job *b)
 {
 	return a->declared.persist_bytes == b->declared.persist_bytes &&
-	       a->declared.ephem_bytes == b->declared.ephem_bytes && a->total_ns == b->total_ns;
+	       a->declared.ephem_bytes == b->declared.ephem_bytes && a->total_ns == b->total_ns &&
+	       a->kind == b->kind;
 }
 
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES])
@@ -140,6 +143,8 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 	if (!profile && !s->remembered)
 		return;
 	fill_in(s, profile, &job);
+	if (job.kind_undeclared && !profile) /* another job than last time */
+		job.kind = SAL_TRAINING;
 	if (profile && s->recollection.programs.count == 1)
 		sal_log_info("profile",
 			     "recognised id=%" PRIu64 " name=%s persist_bytes=%" PRIu64
@@ -150,6 +155,34 @@ void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY
 	if (is_same_job(&job, &view.job))
 		return;
 	sal_engine_declare(server->engine, svc_now_ns(), s->core, &job);
+}
+
+void svc_recall_pace(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES],
+		     struct sal_pace *pace)
+{
+	const struct svc_profiles *profiles = s->server->recall.profiles;
+	const struct svc_program_keys *ours = &s->recollection.programs;
+	const struct svc_profile *profile;
+	const struct sal_pace *known;
+
+	if (!profiles || pace->runs > 0)
+		return;
+	known = svc_program_keys_pace(ours, key);
+	if (known && known->runs == 0) {
+		profile = svc_profiles_match(profiles, s->name, ours);
+		known = profile ? svc_program_keys_pace(&profile->programs, key) : NULL;
+	}
+	if (!known || known->runs == 0)
+		return;
+	*pace = *known;
+	if (pace->beside_ns == 0) /* from the file: the engine trusts it for a while */
+		pace->beside_ns = svc_now_ns();
+}
+
+void svc_recall_note(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES],
+		     const struct sal_pace *pace)
+{
+	svc_program_keys_learn(&s->recollection.programs, key, pace);
 }
 
 void svc_recall_end(struct svc_session *s)
@@ -165,6 +198,7 @@ void svc_recall_end(struct svc_session *s)
 	sal_engine_view(s->server->engine, s->core, &view);
 	run.iterations = view.done_iterations;
 	run.total_ns = view.used_ns;
+	run.serves = view.job.kind == SAL_INFERENCE;
 	if (!r->profiles || run.programs.count == 0 || run.iterations < ITERATIONS_MIN ||
 	    run.total_ns < RUN_NS_MIN)
 		return;

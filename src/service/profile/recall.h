@@ -57,6 +57,15 @@ void svc_recall_begin(struct svc_session *s, const struct sal_hello *hello, stru
  * server->lock.
  */
 void svc_recall_program(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES]);
+/*
+ * Fill in the pace of a program of the session, if it has no runs: from an earlier copy in this
+ * session, or from the profile that matches the session. Under server->lock.
+ */
+void svc_recall_pace(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES],
+		     struct sal_pace *pace);
+/* The session unloads a program, or ends: remember the pace. Under server->lock. */
+void svc_recall_note(struct svc_session *s, const uint8_t key[SAL_PROGRAM_KEY_BYTES],
+		     const struct sal_pace *pace);
 /* The session ends. Call this while the engine has the session. Under server->lock. */
 void svc_recall_end(struct svc_session *s);
 

@@ -14,6 +14,7 @@
 #include "service/memory/buffer.h"
 #include "service/memory/freeing.h"
 #include "service/memory/paging.h"
+#include "service/memory/program.h"
 #include "service/profile/recall.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
@@ -41,6 +42,21 @@ bool svc_session_release_queued(struct svc_session *s)
 	return false;
 }
 
+/* Remember the paces of the programs that are in use now, by this session or by others. */
+static void note_paces(struct svc_session *s) SVC_LOCKED
+{
+	const struct svc_program_keys *keys = &s->recollection.programs;
+	uint32_t i;
+
+	for (i = 0; i < keys->count; i++) {
+		const struct svc_shared_program *p =
+			svc_shared_program_find(s->server, keys->at[i].bytes);
+
+		if (p)
+			svc_recall_note(s, keys->at[i].bytes, &p->pace);
+	}
+}
+
 void svc_session_kill(struct svc_session *s, const char *why)
 {
 	struct svc_server *server = s->server;
@@ -51,6 +67,7 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	s->state = SVC_CLOSING;
 	svc_outbox_goodbye(&s->outbox, why);
 	svc_outbox_close(&s->outbox);
+	note_paces(s);
 	svc_recall_end(s);
 	svc_attend_end(s);
 	sal_engine_pause(server->engine, svc_now_ns(), s->core);

@@ -15,6 +15,7 @@
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/stream.h"
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
 #include "service/run/closing.h"
@@ -86,6 +87,7 @@ void svc_execution_free(struct svc_execution *x)
 	free(x->device_args);
 	free(x->device_outputs);
 	free(x->text);
+	svc_shared_program_unref(s->server, x->shared);
 	if (x->is_queue_counted)
 		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
 	svc_limit_give(s, SVC_QUEUED_BYTES, x->queued_bytes);
@@ -114,7 +116,10 @@ void svc_execution_submit(struct svc_execution *x)
 	int64_t temp = x->program->shared->facts->memory.temp;
 
 	svc_assert_locked(s->server);
+	x->shared = svc_shared_program_ref(x->program->shared);
 	x->iteration.id = x->request;
+	x->iteration.program = x->shared->number;
+	x->iteration.pace = &x->shared->pace;
 	x->iteration.expected_ns = x->program->mean_ns;
 	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
 	x->iteration.grow_bytes = growth(x);
@@ -157,9 +162,15 @@ static void trace(struct svc_server *server, const struct sal_record *r,
 {
 	const struct svc_session *s = core ? sal_session_user(core) : NULL;
 	const struct svc_execution *x = it ? svc_execution_of(it) : NULL;
-	struct sal_trace_span span = { x ? x->start_ns : 0, x ? x->end_ns : 0 };
+	struct svc_trace_about about = {
+		.session = core,
+		.iteration = it,
+		.name = s ? s->name : NULL,
+	};
 
-	svc_trace_put(&server->trace, server->engine, r, core, s ? s->name : NULL, &span);
+	if (x)
+		about.span = (struct sal_trace_span){ x->start_ns, x->end_ns };
+	svc_trace_put(&server->trace, server->engine, r, &about);
 }
 
 /* Queue a decision. A second decision about the same session or execution joins the first. */
@@ -183,6 +194,9 @@ static void note_about_execution(struct svc_server *server, struct svc_execution
 	if (r->what == SAL_GRANT) {
 		svc_execution_move(x, SVC_GRANTED);
 		x->lane = r->lane;
+		x->tier = (uint32_t)r->value;
+		x->stream = svc_stream_index(server, x->lane, x->tier);
+		x->session->tier = x->tier;
 		x->session->promised_bytes += x->iteration.grow_bytes;
 		note(server, &x->decision, SVC_VERDICT_GRANT);
 	} else if (r->what == SAL_REFUSE) {
@@ -272,14 +286,14 @@ static void refuse(struct svc_execution *x) SVC_LOCKED
 {
 	struct svc_session *s = x->session;
 	char text[1000];
+	enum sal_code code = svc_refusal_explain(x, text, sizeof(text));
 	size_t i;
 
-	svc_memory_explain(s, &x->decision.refusal, text, sizeof(text));
 	leave_queue(x);
 	TAILQ_REMOVE(&s->executions, x, link);
 	for (i = 0; i < x->output_count; i++)
-		svc_buffer_fail(x->outputs[i], SAL_RESOURCE_EXHAUSTED, text);
-	set_failure(x, SAL_RESOURCE_EXHAUSTED, text);
+		svc_buffer_fail(x->outputs[i], code, text);
+	set_failure(x, (int)code, text);
 	report(x);
 	svc_execution_free(x);
 	svc_memory_settle(s);
@@ -381,6 +395,7 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 	server->lanes[x->lane].busy_ns += used_ns;
 	if (x->code == 0)
 		learn(x, used_ns);
+	x->iteration.busy_ns = x->is_measured ? x->busy_ns : 0;
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine reads the next iteration's needs */
@@ -447,15 +462,20 @@ void svc_dispatch_push(struct svc_execution *x)
 	push(x->session->server, x);
 }
 
+/*
+ * A vendor's thread of tier 1 has a low priority. It must not hold the lock, because the whole
+ * daemon would wait for a thread that the system does not run: the worker does everything else.
+ */
 void svc_dispatch_report(struct svc_execution *x)
 {
 	struct svc_server *server = x->session->server;
 	uint32_t lane = x->lane, rounds = 0;
+	bool carries = server->carries_in_done && x->tier == 0;
 	bool wake = true;
 
 	(void)atomic_fetch_add(&server->reporters, 1);
 	push(server, x); /* from here on another thread may free x */
-	if (server->carries_in_done && svc_trylock(server)) {
+	if (carries && svc_trylock(server)) {
 		do
 			(void)svc_dispatch(server);
 		while (svc_carry_lane(server, lane) && ++rounds < ROUNDS_IN_DONE);

@@ -8,8 +8,8 @@
  *
  *     new       the intake has created the execution
  *     queued    the engine has the iteration
- *     granted   the engine has chosen the lane; the launch becomes an errand of the session
- *     fetching  the thread that carries the session brings program and arguments into the lane;
+ *     granted   the engine has chosen lane and tier; the launch becomes an errand of the session
+ *     fetching  the thread that carries the session brings program and arguments into the stream;
  *               an iteration that has all of them there skips this state
  *     running   the vendor has the iteration
  *     ended     the vendor has reported the end; waiters for the outputs continue
@@ -36,6 +36,7 @@
 
 struct svc_buffer;
 struct svc_program;
+struct svc_shared_program;
 struct svc_waiter;
 
 /* Kinds of decisions that the engine makes about a session or an execution. */
@@ -72,6 +73,7 @@ struct svc_execution {
 	struct svc_decision decision;
 	struct svc_session *session; /* owned reference */
 	struct svc_program *program; /* owned reference */
+	struct svc_shared_program *shared; /* owned reference; its pace is the iteration's */
 	uint64_t request;
 	bool is_queue_counted; /* its account counts it as a queued iteration */
 	uint64_t queued_bytes; /* its part of session->queued_bytes and of its account */
@@ -81,7 +83,8 @@ struct svc_execution {
 	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
 	size_t arg_count, output_count, retained_count, donated_count;
 	STAILQ_HEAD(, svc_waiter) waiters; /* they wait for its end */
-	uint32_t lane; /* once granted */
+	uint32_t lane, tier; /* once granted */
+	uint32_t stream; /* the index of the stream for lane and tier */
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions until it is accounted for */
 	TAILQ_ENTRY(svc_execution) untold_link; /* in server->untold */
 	struct svc_execution *next_done; /* in server->done */
@@ -96,6 +99,9 @@ struct svc_execution {
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: the launch failed */
 	uint64_t call_ns; /* how long the vendor's call took */
+	bool is_measured;
+	/* If measured: the stream's busy time before the run, then that of the run. */
+	uint64_t busy_ns;
 	/* How many halves of the end are missing: the call returns, the vendor reports. */
 	_Atomic int halves;
 	int code; /* not 0: the execution failed */
@@ -120,6 +126,9 @@ void svc_execution_submit(struct svc_execution *x) SVC_LOCKED;
 /* Release the buffers and the program: the execution has ended, or will never run. */
 void svc_execution_release(struct svc_execution *x) SVC_LOCKED;
 void svc_execution_free(struct svc_execution *x) SVC_LOCKED;
+/* Write a text for people: why the engine refused the execution. Returns the code for the job. */
+enum sal_code svc_refusal_explain(const struct svc_execution *x, char *text,
+				  size_t size) SVC_LOCKED;
 /* The execution cannot run: its outputs fail, and the execution counts as ended. */
 void svc_execution_fail(struct svc_execution *x, int code, const char *text) SVC_LOCKED;
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * launch - the errand that starts an iteration: fetch program and arguments into the lane, then
- * make one vendor call.
+ * launch - the errand that starts an iteration: fetch program and arguments into the stream,
+ * then make one vendor call.
  *
  * The end of an iteration has two halves, in any order. In one half the call returns and the
  * outputs get their memory. In the other half the vendor reports that the outputs are computed. A
@@ -16,10 +16,10 @@
 #include "base/container.h"
 #include "service/client/session.h"
 #include "service/memory/buffer.h"
-#include "service/memory/lane.h"
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/stream.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 
@@ -28,6 +28,10 @@
 /* A slow call adds this to the program's slowness. A quick call subtracts 1. */
 #define SLOW 8u
 #define SLOWNESS_MAX 32u
+/* Measure the CPU time of a program's first runs, then of every 16th, and of no short program. */
+#define MEASURED_RUNS 8
+#define MEASURED_EVERY 16
+#define MEASURED_NS_MIN UINT64_C(200000)
 /* After starting a longer iteration, the worker makes way for the threads that compute. */
 #define LONG_NS UINT64_C(3000000)
 
@@ -47,17 +51,17 @@ static const struct svc_buffer *find_failed(const struct svc_execution *x)
 	return NULL;
 }
 
-/* Are program and arguments in the lane? An argument without memory is not fetched. */
+/* Are program and arguments in the stream? An argument without memory is not fetched. */
 static bool is_all_there(const struct svc_execution *x)
 {
 	size_t i;
 
-	if (!x->program->loaded || x->program->lane != x->lane)
+	if (!x->program->loaded || x->program->stream != x->stream)
 		return false;
 	for (i = 0; i < x->arg_count; i++) {
 		const struct svc_buffer *b = x->args[i];
 
-		if (b->saved || (b->device && b->lane != x->lane))
+		if (b->saved || (b->device && b->stream != x->stream))
 			return false;
 	}
 	return true;
@@ -82,7 +86,7 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	const struct svc_buffer *failed = find_failed(x);
 	bool is_there = is_all_there(x);
 
-	/* The program or an argument has left the lane: a carrier has to fetch it. */
+	/* The program or an argument has left the stream: a carrier has to fetch it. */
 	if (!is_there && errand->is_brief) {
 		errand->is_brief = false;
 		STAILQ_INSERT_HEAD(&x->session->errands, errand, link);
@@ -101,12 +105,25 @@ static bool begin(struct svc_errand *errand) SVC_LOCKED
 	return true;
 }
 
+/* How long the processors have been busy with this stream, spread over all processors. */
+static uint64_t read_busy_ns(const struct svc_execution *x)
+{
+	const struct svc_server *server = x->session->server;
+
+	return server->ops->busy_ns(server->streams[x->stream].device) / server->cpus;
+}
+
 /* Called by a vendor's thread, or from within the call that starts the execution. */
 static void on_done(void *ctx, int code, const char *message)
 {
 	struct svc_execution *x = ctx;
 
 	x->end_ns = svc_now_ns();
+	if (x->is_measured) {
+		uint64_t busy_ns = read_busy_ns(x);
+
+		x->busy_ns = busy_ns > x->busy_ns ? busy_ns - x->busy_ns : 0;
+	}
 	if (code) {
 		x->code = code;
 		x->text = strndup(message ? message : "", SAL_INLINE_MAX);
@@ -124,6 +141,8 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		.retained_count = x->retained_count,
 		.outputs = x->device_outputs,
 		.output_count = x->output_count,
+		.is_quick = !x->errand.computes,
+		.is_measured = x->is_measured,
 		.done = on_done,
 		.done_ctx = x,
 	};
@@ -134,23 +153,24 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	for (i = 0; i < x->arg_count; i++)
 		x->device_args[i] = x->args[i]->device;
 	x->start_ns = start_ns;
+	if (x->is_measured)
+		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
 	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
 	x->call_ns = svc_now_ns() - start_ns;
 	return rc;
 }
 
-/* Bring the program and the arguments into the iteration's lane. */
+/* Bring the program and the arguments into the iteration's stream. */
 static int fetch(struct svc_execution *x, struct sal_err *err)
 {
-	struct sal_stream *stream;
-	int rc = svc_lane_open(x->session->server, x->lane, &stream, err);
+	int rc = svc_stream_open(x->session->server, x->stream, err);
 	size_t i;
 
 	if (rc >= 0)
-		rc = svc_program_load(x->program, x->lane, err);
+		rc = svc_program_load(x->program, x->stream, err);
 	for (i = 0; i < x->arg_count && rc >= 0; i++)
-		rc = svc_buffer_bring(x->args[i], x->lane, err);
+		rc = svc_buffer_bring(x->args[i], x->stream, err);
 	return rc;
 }
 
@@ -194,7 +214,7 @@ static void settle_outputs(struct svc_execution *x) SVC_LOCKED
 		svc_buffer_donate(x->args[x->donated[i]]);
 	for (i = 0; i < x->output_count; i++) {
 		x->outputs[i]->producer = x;
-		svc_buffer_set(x->outputs[i], x->device_outputs[i], x->lane);
+		svc_buffer_set(x->outputs[i], x->device_outputs[i], x->stream);
 	}
 }
 
@@ -220,14 +240,30 @@ static void settle(struct svc_errand *errand) SVC_LOCKED
 		svc_dispatch_push(x);
 }
 
+/* Reading the clocks of a stream's threads takes some microseconds: measure rarely. */
+static bool is_worth_measuring(const struct svc_execution *x)
+{
+	const struct sal_pace *pace = &x->program->shared->pace;
+
+	return x->session->server->has_tiers && x->program->mean_ns >= MEASURED_NS_MIN &&
+	       (pace->alone_runs < MEASURED_RUNS || pace->runs % MEASURED_EVERY == 0);
+}
+
+/*
+ * In tier 1, a call in which the vendor computes waits for a thread of low priority: a carrier
+ * makes such calls.
+ */
 void svc_launch_init(struct svc_execution *x)
 {
+	bool computes = !x->program->shared->is_asynchronous;
+
+	x->is_measured = is_worth_measuring(x);
 	x->errand = (struct svc_errand){
 		.begin = begin,
 		.call = call,
 		.settle = settle,
 		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
-			    x->program->shared->slowness < SLOW,
-		.computes = !x->program->shared->is_asynchronous,
+			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes),
+		.computes = computes,
 	};
 }

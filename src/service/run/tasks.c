@@ -63,6 +63,7 @@ static int add_program(struct svc_task *task, struct svc_shared_program *take_de
 		return sal_err_set(err, SAL_INTERNAL, "salusd: the program cannot be kept");
 	}
 	svc_recall_program(s, p->shared->image->key);
+	svc_recall_pace(s, p->shared->image->key, &p->shared->pace);
 	svc_program_load_ahead(p);
 	return SAL_OK;
 }

@@ -67,6 +67,16 @@ def test_plain_ascii_where_the_locale_is_no_utf8(daemon):
     assert "|" + "#" * 29 + "%" * 10 + "." * 24 + "-" * 5 + "=" * 10 + "|" in out
 
 
+@pytest.mark.parametrize("gain, line", [
+    ({"lanes": 1.98, "rate": 1.71}, "2.0 lanes side by side: 1.7x of one"), ({"lanes": 1, "rate": 0.9}, "one lane at a time"),
+    ({"lanes": 3.24, "rate": 1}, "3.2 lanes side by side: 1.0x of one"), (None, ""), ({"lanes": "2"}, ""), (7, "")])
+def test_what_the_lanes_gain(daemon, gain, line):
+    daemon.reply["device"]["gain"] = gain
+    lines = salus("lanes", socket=daemon.path).splitlines()
+    assert lines[1] == line and (not line or lines[2] == "")
+    assert json.loads(salus("lanes", "--json", socket=daemon.path))["device"]["gain"] == gain
+
+
 def test_json(daemon):
     shown = json.loads(salus("lanes", "--json", socket=daemon.path))
     assert shown == {k: daemon.reply[k] for k in ("ok", "device", "lanes", "sessions")}
@@ -104,8 +114,9 @@ def test_the_bar_is_as_wide_as_the_terminal(daemon, tmp_path, columns):
 def test_ps_leaves_out_what_has_no_room(daemon, tmp_path):
     daemon.reply["sessions"] = [{
         "id": 1, "name": "train.py", "state": "running", "lane": 0, "iterations": 10, "used_s": 1.25, "waited_s": 1,
-        "queued": 2, "persist_bytes": GIB, "ephem_bytes": GIB, "weight": 1, "priority": 0, "age_s": 12, "pid": 77}]
-    for columns, heads in ((80, 9), (60, 7), (132, 14)):
+        "queued": 2, "persist_bytes": GIB, "ephem_bytes": GIB, "weight": 1, "priority": 0, "age_s": 12, "pid": 77,
+        "kind": "training"}]
+    for columns, heads in ((80, 9), (60, 7), (132, 15), (160, 16)):
         terminal = Terminal(tmp_path, [SALUS, "ps"], columns, 24, {"SALUS_SOCKET": str(daemon.path)})
         try:
             assert terminal.end() == 0

@@ -28,7 +28,7 @@ PING = {"ok": True, "version": "0.1.0", "pid": 123, "platform": "cpu", "policy":
 SESSION = {"id": 1, "name": "train.py", "pid": 77, "uid": 0, "state": "running", "lane": 0,
            "iterations": 10, "used_s": 1.25, "waited_s": 0.5, "queued": 2, "held_bytes": 3 << 30,
            "ephem_bytes": 512 << 20, "programs": 3, "buffers": 40, "age_s": 12.3, "weight": 1.0,
-           "priority": 20}
+           "priority": 20, "kind": "training"}
 PS = {"ok": True, "sessions": [SESSION], "policy": "fifo",
       "programs": {"compiled": 1, "memory_hits": 2, "disk_hits": 0}}
 
@@ -219,14 +219,14 @@ def test_json_is_what_the_daemon_said(home, command, reply):
 
 def test_ps_is_a_table(home):
     second = {**SESSION, "id": 12, "name": "a", "state": "waiting", "lane": -1, "used_s": 7200.0,
-              "weight": 0.5, "pid": 123456, "queued": 0}
+              "weight": 0.5, "pid": 123456, "queued": 0, "kind": "inference", "kind_found": True, "deadline_s": 0.02}
     done, requests = ask(home, {**PS, "sessions": [SESSION, second]}, "ps")
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(requests[0]) == {"op": "ps"}
     assert done.stdout == """\
-id  name      state    lane  iterations   used  waited  queued  persistent  ephemeral  weight  priority    age     pid
- 1  train.py  running     0          10  1.25s   500ms       2        3GiB     512MiB       1        20  12.3s      77
-12  a         waiting     -          10     2h   500ms       0        3GiB     512MiB     0.5        20  12.3s  123456
+id  name      state    lane  iterations   used  waited  queued  persistent  ephemeral  weight  priority  kind               deadline    age     pid
+ 1  train.py  running     0          10  1.25s   500ms       2        3GiB     512MiB       1        20  training                  -  12.3s      77
+12  a         waiting     -          10     2h   500ms       0        3GiB     512MiB     0.5        20  inference (found)      20ms  12.3s  123456
 policy fifo; programs: 1 compiled, 2 found in memory, 0 on disk
 """
 
@@ -254,7 +254,7 @@ def test_ps_of_another_version(home):
     odd = {"id": "x", "name": 7, "used_s": -1, "persist_bytes": 1e300, "lane": None, "new": []}
     done, _ = ask(home, {"ok": True, "sessions": [odd, 5, {}]}, "ps")
     assert done.returncode == 0
-    assert [line.split() for line in done.stdout.splitlines()[1:4]] == [["-"] * 14] * 3
+    assert [line.split() for line in done.stdout.splitlines()[1:4]] == [["-"] * 16] * 3
 
 
 def test_ps_of_a_thousand_sessions(home):
@@ -397,13 +397,14 @@ def test_the_environment_of_a_plain_job(home):
 
 def test_the_environment_of_a_job_with_wishes(home):
     env = environment_of(home, "--name", "big one", "--reserve", "2GiB,512MiB", "--weight", "2.5",
-                         "--priority", "3", "--time=20min", "--kind", "inference", "--", "env", "-0",
+                         "--priority", "3", "--time=20min", "--kind", "inference", "--deadline", "20ms",
+                         "--", "env", "-0",
                          env={"JAX_PLATFORMS": "tpu", "SALUS_WEIGHT": "9",
                               "PJRT_NAMES_AND_LIBRARY_PATHS": "cuda:/old.so,tpu:/t.so"},
                          reply={**PING, "platform": "cuda"})
     assert env["SALUS_JOB_NAME"] == "big one"
     assert env["SALUS_MEMORY"] == f"{2 << 30}B,{512 << 20}B"
-    assert env["SALUS_KIND"] == "inference"
+    assert (env["SALUS_KIND"], env["SALUS_DEADLINE"]) == ("inference", "20ms")
     assert (env["SALUS_WEIGHT"], env["SALUS_PRIORITY"], env["SALUS_TIME"]) == ("2.5", "3", "20min")
     assert env["JAX_PLATFORMS"] == "cuda"
     assert env["PJRT_NAMES_AND_LIBRARY_PATHS"] == f"cuda:{home.plugin},tpu:/t.so"

@@ -179,6 +179,7 @@ def test_lanes_can_be_changed(stage):
     assert stage.salus("policy", "--lanes", "3") == "fair, at most 3 lanes\n"
     assert stage.json("ps")["device"]["lane_limit"] == 3
     assert stage.salus("policy", "--lanes", "0") == "fair, at most 1 lane (as the policy wants)\n"
+    assert "(those that pay)" in stage.salus("policy", "--lanes", "auto")
     assert stage.salus("policy", "pack", "--lanes", "2") == "pack, at most 2 lanes\n"
     assert "up to 64" in stage.salus("policy", "--lanes", "65", status=1)
 
@@ -195,6 +196,11 @@ def test_set_changes_what_is_asked_for_and_no_more(stage):
     assert (session["total_s"], session["kind"]) == (5400.0, "inference")
     out = stage.salus("set", "j", "priority=7", "limit=none", "time=unknown")
     assert out == "j (id 1): weight 0.5, priority 7, limit none, time unknown, inference\n"
+    assert session["deadline_s"] is None
+    out = stage.salus("set", "j", "deadline=20ms")
+    assert out.endswith(", inference, deadline 20ms\n")
+    assert stage.session("j")["deadline_s"] == pytest.approx(0.02)
+    assert stage.json("set", "j", "deadline=none")["deadline_s"] is None
     assert stage.json("set", "j", "weight=3")["weight"] == 3.0
     stage.wait(lambda: "set id=1 name=j by pid=" in stage.daemon.log, "the log")
 
@@ -219,7 +225,7 @@ def test_one_number_for_the_memory_of_a_job(stage):
 
 
 @pytest.mark.parametrize("wish", ["weight", "weight=", "weight=-1", "weight=1e3", "wieght=1", "priority=1.5",
-                                  "limit=4Gib", "memory=4Gib", "time=soon", "kind=game", "=1", "weight=1 "])
+                                  "limit=4Gib", "memory=4Gib", "time=soon", "kind=game", "deadline=0s", "=1", "weight=1 "])
 def test_wishes_that_make_no_sense(stage, wish):
     stage.job("j", busy=False)
     assert "Try `salus set --help`" in stage.salus("set", "j", "priority=9", wish, status=64)

@@ -65,7 +65,8 @@ class Counters:
         common = {"persist_bytes": 3 * GIB, "held_bytes": 3 * GIB, "ephem_bytes": GIB // 2, "lane": 0, "queued": 1}
         return {"ok": True, "device": {
             "platform": "cpu", "policy": "fair", "lane_limit": 4, "capacity_bytes": 8 * GIB, "persist_bytes": 6 * GIB,
-            "lane_sum_bytes": GIB, "now_s": 100.0 + 2 * n, "uptime_s": 60, "busy_s": 50 + 3 * n, "iterations": n},
+            "lane_sum_bytes": GIB, "now_s": 100.0 + 2 * n, "uptime_s": 60, "busy_s": 50 + 3 * n, "iterations": n,
+            "gain": {"lanes": 1.5, "rate": 1.4}},
             "lanes": [{"index": 0, "bytes": GIB // 2, "running": 1, "sessions": [1, 2], "busy_s": 10 + 2 * n},
                       {"index": 1, "bytes": GIB // 2, "running": None, "sessions": [3], "busy_s": 40 + n}],
             "sessions": [
@@ -92,6 +93,7 @@ def test_a_frame_is_what_the_counters_say(tmp_path):
     assert len(lines[1]) == 80
     assert lines[2] == "lane 0    512MiB E, busy 100%, 2 jobs, runs resnet"
     assert lines[3] == "lane 1    512MiB E, busy  50%, 1 job, at rest"
+    assert lines[4] == "1.5 lanes side by side: 1.4x of one"
     rows = rows_of(out)
     # id name state ln got due waited P E it/s iter history
     assert rows["resnet"] == ["1", "resnet", "running", "0", "75%", "75%", "5s", "3G", "512M", "15", "50ms", "▆"]

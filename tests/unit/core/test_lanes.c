@@ -247,9 +247,9 @@ static void test_crowded_lane_spreads_when_another_closes(void **state)
 	drv_close(&d, b);
 	drv_done(&d, b, 1);
 	assert_int_equal(drv_lanes(&d), 2);
-	assert_true(drv_runs(e)); /* the last in the order moves: it would have waited longest */
-	assert_int_equal(drv_said(&d, SAL_MOVE, e), 1);
-	assert_int_equal(drv_said(&d, SAL_MOVE, c), 0);
+	assert_true(drv_runs(c)); /* the first in the order runs */
+	assert_int_equal(drv_said(&d, SAL_MOVE, c), 1);
+	assert_int_equal(drv_said(&d, SAL_MOVE, e), 0);
 }
 
 /* While a session waits for memory, resident sessions get no additional lanes. */

@@ -24,8 +24,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 {
 	struct tap *t = ctx;
 
-	(void)it;
-	sal_trace_fill(&t->last[r->what], t->d.engine, r, s);
+	sal_trace_fill(&t->last[r->what], t->d.engine, r, s, it);
 }
 
 static void start(struct tap *t)
@@ -41,6 +40,7 @@ static const struct sal_job facts = {
 	.weight_milli = 2500,
 	.priority = 7,
 	.total_ns = 123456789,
+	.deadline_ns = 987654,
 	.declared = { 300, 200 },
 	.limit_bytes = 900,
 };
@@ -52,6 +52,8 @@ static void check_job(const struct sal_trace_entry *e, const struct sal_job *job
 	assert_int_equal(e->job.weight_milli, job->weight_milli);
 	assert_int_equal(e->job.priority, job->priority);
 	assert_int_equal(e->job.limit_bytes, job->limit_bytes);
+	assert_int_equal(e->job.deadline_ns, job->deadline_ns);
+	assert_int_equal(e->job.kind_undeclared, job->kind_undeclared);
 	assert_int_equal(e->record.value, job->total_ns);
 	assert_int_equal(e->record.persist_bytes, job->declared.persist_bytes);
 	assert_int_equal(e->record.ephem_bytes, job->declared.ephem_bytes);
@@ -70,6 +72,8 @@ static void test_jobs_and_memory(void **state)
 	assert_int_equal(t.last[SAL_OPEN].memory.persist_bytes, 0);
 	other.weight_milli = 1;
 	other.kind = SAL_TRAINING;
+	other.deadline_ns = 0;
+	other.kind_undeclared = true;
 	other.declared.persist_bytes = 1;
 	drv_declare(&t.d, j, &other);
 	check_job(&t.last[SAL_DECLARE], &other);

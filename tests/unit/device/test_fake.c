@@ -65,7 +65,7 @@ static void bench_open(struct bench *t, const char *path, uint64_t memory_bytes)
 
 	memset(t, 0, sizeof(*t));
 	assert_int_equal(ops->open(&config, &t->device, &t->err), SAL_OK);
-	assert_int_equal(ops->open_stream(t->device, &t->stream, &t->err), SAL_OK);
+	assert_int_equal(ops->open_stream(t->device, 0, &t->stream, &t->err), SAL_OK);
 }
 
 static void bench_close(struct bench *t)
@@ -351,7 +351,7 @@ static void *run_delayed_open(void *arg)
 	struct delayed *h = arg;
 
 	sem_post(&h->begun);
-	h->rc = ops->open_stream(h->bench->device, &h->opened, NULL);
+	h->rc = ops->open_stream(h->bench->device, 0, &h->opened, NULL);
 	sem_post(&h->back);
 	return NULL;
 }
@@ -395,7 +395,7 @@ static void calls_are_endless_when_told_to(void **state)
 
 	(void)state;
 	bench_open(&t, "fake:endless:execute@2", 0);
-	assert_int_equal(ops->open_stream(t.device, &other, &t.err), SAL_OK);
+	assert_int_equal(ops->open_stream(t.device, 0, &other, &t.err), SAL_OK);
 	p = load(&t, "fake 1\noutput u8 1 = fill 7\n");
 	assert_int_equal(execute(&t, p, NULL, &a, &o), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
@@ -698,7 +698,7 @@ static void iterations_take_their_time(void **state)
 
 	(void)state;
 	assert_int_equal(ops->open(&config, &t.device, &t.err), SAL_OK);
-	assert_int_equal(ops->open_stream(t.device, &t.stream, &t.err), SAL_OK);
+	assert_int_equal(ops->open_stream(t.device, 0, &t.stream, &t.err), SAL_OK);
 	p = load(&t, "fake 1\noutput u8 1 = fill 0\n");
 	start = now_ns();
 	assert_int_equal(execute(&t, p, NULL, &out, &o), SAL_OK);

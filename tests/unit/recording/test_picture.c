@@ -29,8 +29,7 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 {
 	struct stage *stage = ctx;
 
-	(void)it;
-	recorder_put(&stage->recorder, stage->d.engine, r, s);
+	recorder_put(&stage->recorder, stage->d.engine, r, s, it);
 }
 
 static void start(struct stage *stage)

@@ -176,7 +176,12 @@ void bed_end(struct bed *b, struct svc_session *s, uint64_t used_ns)
 
 json_t *bed_ask(struct bed *b, const char *question)
 {
-	struct svc_asker asker = { .has_fd_room = true };
+	return bed_ask_as(b, 0, question);
+}
+
+json_t *bed_ask_as(struct bed *b, uid_t uid, const char *question)
+{
+	struct svc_asker asker = { .uid = uid, .has_fd_room = true };
 	struct svc_answer_line *answer;
 	char line[512], *c;
 

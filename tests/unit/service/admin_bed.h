@@ -47,6 +47,7 @@ void bed_end(struct bed *b, struct svc_session *s, uint64_t used_ns);
 
 /* Asks a question written with ' instead of ". The answer is valid until the next question. */
 json_t *bed_ask(struct bed *b, const char *question);
+json_t *bed_ask_as(struct bed *b, uid_t uid, const char *question);
 const char *bed_text(const json_t *object, const char *key);
 double bed_number(const json_t *object, const char *key);
 

@@ -162,8 +162,8 @@ void bed_let_go(struct run_bed *bed)
 {
 	uint32_t i;
 
-	for (i = 0; i < SAL_LANES_MAX; i++) {
-		struct sal_stream *stream = atomic_load(&bed->server.lanes[i].stream);
+	for (i = 0; i < SVC_STREAMS_MAX; i++) {
+		struct sal_stream *stream = atomic_load(&bed->server.streams[i].device);
 
 		if (stream)
 			sal_fake_cancel_calls(stream);
@@ -210,8 +210,14 @@ uint64_t bed_device_bytes(struct run_bed *bed)
 
 void client_open(struct run_client *c, struct run_bed *bed, const char *name)
 {
+	client_open_kind(c, bed, name, SAL_HELLO_TRAINING);
+}
+
+void client_open_kind(struct run_client *c, struct run_bed *bed, const char *name, uint32_t kind)
+{
 	struct sal_hello hello = { .magic = SAL_WIRE_MAGIC,
 				   .major = SAL_WIRE_MAJOR,
+				   .kind = kind,
 				   .size = sizeof(hello) };
 	struct ucred me = { .pid = getpid(), .uid = getuid(), .gid = getgid() };
 	struct sal_err err = { 0 };
@@ -279,7 +285,7 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 	size_t fact_size = 0, i;
 	void *facts;
 
-	if (compiler->compile(bed->server.lanes[0].stream, (struct sal_text){ "mlir", 4 },
+	if (compiler->compile(bed->server.streams[0].device, (struct sal_text){ "mlir", 4 },
 			      (struct sal_text){ text, strlen(text) }, (struct sal_text){ "", 0 },
 			      &compiled, &err) < 0)
 		fail_msg("%s", err.text);

@@ -2,8 +2,12 @@
 /* Admin questions: answers show the engine's state, and settings change the engine's decisions. */
 #include "unit/service/admin_bed.h"
 
+#include <unistd.h>
+
 #include "core/engine.h"
+#include "loader/loader.h"
 #include "core/lane.h"
+#include "loader/loader.h"
 #include "service/admin/admin.h"
 #include "service/client/session.h"
 #include "service/server.h"
@@ -131,6 +135,7 @@ static void test_ps(void **state)
 	assert_true(bed_number(device, "lane_sum_bytes") == 1.5 * GIB);
 	assert_true(bed_number(device, "busy_s") == 0.035);
 	assert_true(bed_number(device, "now_s") == 1.53);
+	assert_true(json_is_null(json_object_get(device, "gain"))); /* too short to know */
 	lanes = json_object_get(answer, "lanes");
 	assert_int_equal(json_array_size(lanes), 2);
 	check_lane(json_array_get(lanes, 0), 0, GIB / 2.0, 1);
@@ -155,6 +160,34 @@ static void test_ps(void **state)
 	assert_true(bed_number(two, "total_s") == 5);
 	assert_true(bed_number(two, "limit_bytes") == 6.0 * GIB);
 	assert_int_equal(bed_number(two, "lane"), 1);
+	bed_close(b);
+}
+
+/* Two jobs that each fill half of the device run side by side at full speed. */
+static void test_gain(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_pack, 2);
+	struct sal_pace half = {
+		.alone_ns = 500 * MS, .runs = 5, .alone_runs = 5, .util_milli = 500
+	};
+	struct sal_job job = { .declared = { GIB, GIB / 2 } };
+	struct svc_session *a = bed_add(b, "a", &job), *c = bed_add(b, "c", &job);
+	const json_t *answer, *gain;
+
+	(void)state;
+	b->executions[0].iteration.pace = b->executions[1].iteration.pace = &half;
+	bed_submit(b, a, 500 * MS);
+	bed_submit(b, c, 500 * MS);
+	c->tier = 1;
+	bed_end(b, a, 500 * MS);
+	TAILQ_REMOVE(&c->executions, svc_execution_of(c->core->running), link);
+	sal_engine_done(b->server.engine, bed_now_ns, c->core, 500 * MS);
+	answer = bed_ask(b, "{'op': 'ps'}");
+	gain = json_object_get(json_object_get(answer, "device"), "gain");
+	assert_true(bed_number(gain, "lanes") == 2);
+	assert_true(bed_number(gain, "rate") == 2);
+	assert_int_equal(bed_number(json_array_get(json_object_get(answer, "sessions"), 1), "tier"),
+			 1);
 	bed_close(b);
 }
 
@@ -190,6 +223,12 @@ static void test_policy(void **state)
 	assert_string_equal(bed_text(answer, "code"), "INVALID_ARGUMENT");
 	assert_says(answer, "error", sal_policy_names(", ", names, sizeof(names)));
 	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'name': 3}"), "code"),
+			    "INVALID_ARGUMENT");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'lanes': 'auto'}"), "lanes"),
+			    "auto");
+	assert_int_equal(sal_engine_tuning(b->server.engine)->lanes, SAL_LANES_AUTO);
+	(void)bed_ask(b, "{'op': 'policy', 'lanes': 2}");
+	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'lanes': 'many'}"), "code"),
 			    "INVALID_ARGUMENT");
 	assert_string_equal(bed_text(bed_ask(b, "{'op': 'policy', 'lanes': 65}"), "code"),
 			    "INVALID_ARGUMENT");
@@ -242,6 +281,7 @@ static void test_set(void **state)
 		"{'op': 'set', 'job': 's', 'time': 1e300}",
 		"{'op': 'set', 'job': 's', 'kind': 'game'}",
 		"{'op': 'set', 'job': 's', 'kind': 1}",
+		"{'op': 'set', 'job': 's', 'deadline': -1}",
 		"{'op': 'set', 'job': 's', 'priority': 9, 'weight': null}",
 	};
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -253,7 +293,7 @@ static void test_set(void **state)
 	(void)state;
 	answer = bed_ask(b,
 			 "{'op': 'set', 'job': 's', 'weight': 0.25, 'priority': 7, 'memory': 4096, "
-			 "'time': 1.5, 'kind': 'inference'}");
+			 "'time': 1.5, 'kind': 'inference', 'deadline': 0.02}");
 	assert_true(json_is_true(json_object_get(answer, "ok")));
 	assert_true(bed_number(answer, "weight") == 0.25);
 	assert_int_equal(job->weight_milli, 250);
@@ -261,6 +301,8 @@ static void test_set(void **state)
 	assert_int_equal(job->limit_bytes, 4096);
 	assert_int_equal(job->total_ns, 1500 * MS);
 	assert_int_equal(job->kind, SAL_INFERENCE);
+	assert_false(job->kind_undeclared);
+	assert_int_equal(job->deadline_ns, 20 * MS);
 	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		answer = bed_ask(b, wrong[i]);
 		assert_string_equal(bed_text(answer, "code"), "INVALID_ARGUMENT");
@@ -330,12 +372,32 @@ static int before_each(void **state)
 	return 0;
 }
 
+/* Whoever may change the policy may not bring code, unless he is the daemon's user. */
+static void test_only_the_daemons_user_loads_files(void **state)
+{
+	static const char question[] = "{'op': 'policy', 'name': '/none/mine.so'}";
+	struct bed *b = bed_open(&sal_policy_fair, 1);
+	struct sal_loader loader = { 0 };
+
+	(void)state;
+	b->server.options.loader = &loader;
+	assert_says(bed_ask_as(b, geteuid() + 1, question), "error", "who runs salusd, may load");
+	assert_string_equal(bed_text(b->answer, "code"), "PERMISSION_DENIED");
+	assert_says(bed_ask_as(b, geteuid(), "{'op': 'policy', 'name': './mine.so'}"), "error",
+		    "must start with a /");
+	assert_says(bed_ask_as(b, geteuid() + 1, "{'op': 'policy', 'name': 'srtf'}"), "policy",
+		    "srtf");
+	bed_close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_names, before_each),
+		cmocka_unit_test_setup(test_only_the_daemons_user_loads_files, before_each),
 		cmocka_unit_test_setup(test_states, before_each),
 		cmocka_unit_test_setup(test_ps, before_each),
+		cmocka_unit_test_setup(test_gain, before_each),
 		cmocka_unit_test_setup(test_policy, before_each),
 		cmocka_unit_test_setup(test_tune, before_each),
 		cmocka_unit_test_setup(test_set, before_each),

@@ -405,7 +405,7 @@ static void the_worker_starts_what_is_known_to_be_brief(void **state)
 	svc_unlock(&bed.server);
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, NULL, 0)), 0);
 	BED_WAIT(&bed, p->mean_ns > 0 && p->shared->mean_ns > 0);
-	BED_ASSERT(&bed, p->loaded && p->lane == 0 && bed.server.lanes[0].iterations == 1 &&
+	BED_ASSERT(&bed, p->loaded && p->stream == 0 && bed.server.lanes[0].iterations == 1 &&
 				 bed.server.lanes[0].busy_ns > 0);
 	/* Another session with the same program starts with the measured time. */
 	client_open(&b, &bed, "b");

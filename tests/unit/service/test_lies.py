@@ -950,6 +950,21 @@ def test_a_name_cannot_forge_the_log(daemon):
     assert not any(line.endswith("forged") and line.startswith("2026-01-01") for line in daemon.log.splitlines())
 
 
+@pytest.mark.parametrize("minor, size, tail, deadline_s", [
+    (2, 184, b"", None), (3, 188, b"\xff" * 4, None), (3, 192, struct.pack("<Q", 20_000_000), 0.02)])
+def test_hellos_of_all_lengths(daemon, minor, size, tail, deadline_s):
+    """Before 1.3 a hello ended with the name."""
+    with connect(daemon.path) as s:
+        s.sendall(hello(minor=minor, size=size, name=b"of %d" % size) + tail)
+        fields = WELCOME.unpack(receive(s, WELCOME.size, fds := []))
+        receive(s, fields[8], fds)
+        (session,) = [each for each in daemon.sessions() if each["name"] == f"of {size}"]
+        assert session["deadline_s"] == deadline_s
+        assert (session["kind"], session["kind_found"]) == ("inference" if deadline_s else "training", False)
+        for fd in fds:
+            os.close(fd)
+
+
 def test_hello_of_a_later_minor(daemon):
     """Its tail is skipped, not taken for something else."""
     with connect(daemon.path) as s:

@@ -282,7 +282,7 @@ static void a_program_follows_to_another_lane(void **state)
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 1)), 0);
 	BED_WAIT(&bed, !a.session->is_carried);
 	svc_lock(&bed.server); /* as if the session had used another lane before */
-	((struct svc_program *)svc_idmap_find(&a.session->programs, 1))->lane = 1;
+	((struct svc_program *)svc_idmap_find(&a.session->programs, 1))->stream = 1;
 	svc_unlock(&bed.server);
 	assert_int_equal(client_answer(&a, client_execute(&a, 1, 11, 1, args, 1)), SAL_INTERNAL);
 	assert_int_equal(bed_calls(&bed, FAKE_CALL_UNLOAD), 1); /* the old copy is unloaded */

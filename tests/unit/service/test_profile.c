@@ -218,6 +218,71 @@ static void test_a_run_aborted_before_its_last_program(void **state)
 	svc_profiles_close(p);
 }
 
+static const struct sal_pace *pace_of(const struct svc_profile *profile, char letter)
+{
+	uint8_t bytes[SAL_PROGRAM_KEY_BYTES];
+
+	memset(bytes, letter, sizeof(bytes));
+	return svc_program_keys_pace(&profile->programs, bytes);
+}
+
+/* A run of 10 iterations. Only its last program has a pace, with this time alone. */
+static void remember_pace(struct svc_profiles *p, const char *letters, uint64_t total_ns,
+			  uint64_t alone_ns)
+{
+	struct svc_profile run = {
+		.name = "mlp", .iterations = 10, .total_ns = total_ns, .programs = keys(letters)
+	};
+
+	svc_program_keys_learn(&run.programs, run.programs.at[run.programs.count - 1].bytes,
+			       &(struct sal_pace){ .alone_ns = alone_ns,
+						   .runs = 90,
+						   .alone_runs = 8,
+						   .util_milli = 700,
+						   .beside_runs = 80,
+						   .told_milli = 600,
+						   .beside_ns = 12 });
+	assert_int_equal(svc_profiles_remember(p, &run), SAL_OK);
+}
+
+static void test_the_latest_pace_of_each_program_counts(void **state)
+{
+	struct svc_profiles *p = open_with(NULL, 10);
+	const struct svc_profile *profile;
+
+	(void)state;
+	remember_pace(p, "ab", 1000, 5);
+	profile = match(p, "mlp", "ab");
+	assert_int_equal(pace_of(profile, 'a')->runs, 0);
+	assert_int_equal(pace_of(profile, 'b')->alone_ns, 5);
+	assert_null(pace_of(profile, 'c'));
+	remember_pace(p, "ba", 1000, 6); /* in another order; b did not run */
+	assert_int_equal(pace_of(profile, 'a')->alone_ns, 6);
+	assert_int_equal(pace_of(profile, 'b')->alone_ns, 5);
+	remember_pace(p, "b", 10, 7); /* an aborted run */
+	assert_ptr_equal(match(p, "mlp", "b"), profile);
+	assert_int_equal(pace_of(profile, 'b')->alone_ns, 7);
+	assert_int_equal(profile->total_ns, 1000);
+	svc_profiles_close(p);
+}
+
+static void test_the_latest_kind_counts(void **state)
+{
+	struct svc_profile run = { .name = "mlp", .total_ns = 1000, .programs = keys("a") };
+	struct svc_profiles *p = open_with(NULL, 10);
+
+	(void)state;
+	assert_int_equal(svc_profiles_remember(p, &run), SAL_OK);
+	run.serves = true;
+	assert_int_equal(svc_profiles_remember(p, &run), SAL_OK);
+	assert_true(match(p, "mlp", "a")->serves);
+	run.serves = false;
+	run.total_ns = 10; /* aborted */
+	assert_int_equal(svc_profiles_remember(p, &run), SAL_OK);
+	assert_true(match(p, "mlp", "a")->serves);
+	svc_profiles_close(p);
+}
+
 static void test_forgets_what_was_not_run_for_longest(void **state)
 {
 	struct svc_profiles *p = open_with(NULL, 2);
@@ -271,6 +336,30 @@ static void test_comes_back_from_disk(void **state)
 	svc_profiles_close(p);
 }
 
+static void test_paces_come_back_from_disk(void **state)
+{
+	const struct sal_pace *pace;
+	char path[FOLDER_PATH];
+	struct svc_profiles *p;
+
+	folder_path(*state, "profiles.json", path);
+	p = open_with(path, 10);
+	remember_pace(p, "ab", 1000, 5);
+	assert_int_equal(svc_profiles_save(p, NULL), SAL_OK);
+	svc_profiles_close(p);
+	assert_int_equal(warnings_of_opening(path, &p), 0);
+	assert_int_equal(pace_of(match(p, "mlp", "ab"), 'a')->runs, 0);
+	pace = pace_of(match(p, "mlp", "ab"), 'b');
+	assert_int_equal(pace->alone_ns, 5);
+	assert_int_equal(pace->runs, 90);
+	assert_int_equal(pace->alone_runs, 8);
+	assert_int_equal(pace->util_milli, 700);
+	assert_int_equal(pace->beside_runs, 80);
+	assert_int_equal(pace->told_milli, 600);
+	assert_int_equal(pace->beside_ns, 0); /* a time on the clock of another daemon */
+	svc_profiles_close(p);
+}
+
 static void test_a_name_that_is_no_text_stays_in_memory(void **state)
 {
 	char path[FOLDER_PATH];
@@ -289,11 +378,16 @@ static void test_a_name_that_is_no_text_stays_in_memory(void **state)
 	svc_profiles_close(p);
 }
 
-#define ENTRY(name, persist, programs)                                           \
+#define ENTRY(name, persist, programs) ENTRY_MORE(name, persist, programs, "")
+#define ENTRY_MORE(name, persist, programs, more)                                \
 	"{\"name\":\"" name "\",\"persist_bytes\":" persist                      \
 	",\"ephem_bytes\":1,\"iteration_ns\":1,\"iterations\":1,\"total_ns\":1," \
-	"\"runs\":1,\"programs\":[" programs "]}"
+	"\"runs\":1,\"programs\":[" programs "]" more "}"
 #define KEY "\"6161616161616161616161616161616161616161616161616161616161616161\""
+#define PACES(paces) FILE_OF("1", ENTRY_MORE("mlp", "5", KEY, ",\"paces\":" paces))
+#define PACE(alone, util, runs)                                                            \
+	"[{\"alone_ns\":" alone ",\"told_milli\":0,\"util_milli\":" util ",\"runs\":" runs \
+	",\"alone_runs\":1,\"beside_runs\":0}]"
 #define FILE_OF(version, entries) "{\"version\":" version ",\"profiles\":[" entries "]}"
 
 static const char good[] = FILE_OF("1", ENTRY("mlp", "5", KEY));
@@ -310,7 +404,16 @@ static const char *const bad[] = {
 	FILE_OF("1", ENTRY("mlp", "5", "\"61\"")),
 	FILE_OF("1", ENTRY("mlp", "5", "7")),
 	FILE_OF("1", ENTRY("mlp", "5", KEY) ",{}"),
+	PACES("{}"),
+	PACES("[]"),
+	PACES("[null,null]"),
+	PACES("[7]"),
+	PACES("[{}]"),
+	PACES(PACE("-1", "500", "1")),
+	PACES(PACE("1", "1001", "1")),
+	PACES(PACE("1", "500", "4294967296")),
 };
+static const char *const good_paces[] = { PACES("[null]"), PACES(PACE("9", "1000", "4294967295")) };
 
 static void test_a_damaged_file_is_replaced(void **state)
 {
@@ -323,6 +426,12 @@ static void test_a_damaged_file_is_replaced(void **state)
 	assert_int_equal(warnings_of_opening(path, &p), 0);
 	assert_int_equal(persist_of(p, "mlp", "a"), 5);
 	svc_profiles_close(p);
+	for (i = 0; i < sizeof(good_paces) / sizeof(good_paces[0]); i++) {
+		write_text(path, good_paces[i]);
+		assert_int_equal(warnings_of_opening(path, &p), 0);
+		assert_int_equal(pace_of(match(p, "mlp", "a"), 'a')->alone_ns, i ? 9 : 0);
+		svc_profiles_close(p);
+	}
 	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		write_text(path, bad[i]);
 		assert_int_equal(warnings_of_opening(path, &p), 1);
@@ -436,8 +545,12 @@ int main(void)
 		cmocka_unit_test(test_the_latest_run_counts),
 		cmocka_unit_test(test_an_aborted_run_only_raises_sizes),
 		cmocka_unit_test(test_a_run_aborted_before_its_last_program),
+		cmocka_unit_test(test_the_latest_pace_of_each_program_counts),
+		cmocka_unit_test(test_the_latest_kind_counts),
 		cmocka_unit_test(test_forgets_what_was_not_run_for_longest),
 		cmocka_unit_test_setup_teardown(test_comes_back_from_disk, folder_make,
+						folder_remove),
+		cmocka_unit_test_setup_teardown(test_paces_come_back_from_disk, folder_make,
 						folder_remove),
 		cmocka_unit_test_setup_teardown(test_a_name_that_is_no_text_stays_in_memory,
 						folder_make, folder_remove),

@@ -24,9 +24,11 @@
 
 static struct svc_server server;
 
+static uint64_t now_ns;
+
 uint64_t svc_now_ns(void)
 {
-	return 0;
+	return now_ns;
 }
 
 static int declarations;
@@ -50,6 +52,7 @@ static int start(void **state)
 	(void)state;
 	memset(&server, 0, sizeof(server));
 	declarations = 0;
+	now_ns = 0;
 	sal_tuning_default(&cfg.tuning);
 	svc_lock_init(&server.lock);
 	(void)uv_loop_init(&server.loop);
@@ -72,6 +75,7 @@ static int stop(void **state)
 static void open_session(struct svc_session *s, const struct sal_hello *hello)
 {
 	struct sal_job job = {
+		.kind_undeclared = hello->kind == SAL_HELLO_UNDECLARED,
 		.total_ns = hello->total_ns,
 		.declared = { hello->persist_bytes, hello->ephem_bytes },
 	};
@@ -189,6 +193,80 @@ static void test_what_the_user_declared_wins(void **state)
 	close_session(&s);
 }
 
+static void test_a_kind_that_was_found_is_remembered(void **state)
+{
+	const struct sal_hello undeclared = { .kind = SAL_HELLO_UNDECLARED };
+	struct svc_session s;
+
+	(void)state;
+	open_session(&s, &undeclared);
+	give(&s, 'a');
+	s.core->done_iterations = 20;
+	s.core->used_ns = SECOND;
+	s.core->job.kind = SAL_INFERENCE;
+	close_session(&s);
+	open_session(&s, &undeclared);
+	assert_int_equal(s.core->job.kind, SAL_INFERENCE);
+	give(&s, 'a');
+	assert_int_equal(s.core->job.kind, SAL_INFERENCE);
+	give(&s, 'b'); /* another job */
+	assert_int_equal(s.core->job.kind, SAL_TRAINING);
+	close_session(&s);
+	open_session(&s, &(struct sal_hello){ .kind = SAL_HELLO_TRAINING });
+	assert_int_equal(s.core->job.kind, SAL_TRAINING);
+	close_session(&s);
+}
+
+/* Gives the session a program of which nothing is known. Returns what recall tells about it. */
+static struct sal_pace pace_given(struct svc_session *s, char letter)
+{
+	uint8_t key[SAL_PROGRAM_KEY_BYTES];
+	struct sal_pace pace = { 0 };
+
+	give(s, letter);
+	memset(key, letter, sizeof(key));
+	svc_recall_pace(s, key, &pace);
+	return pace;
+}
+
+static void note(struct svc_session *s, char letter, const struct sal_pace *pace)
+{
+	uint8_t key[SAL_PROGRAM_KEY_BYTES];
+
+	memset(key, letter, sizeof(key));
+	svc_recall_note(s, key, pace);
+}
+
+static void test_paces_are_remembered(void **state)
+{
+	const struct sal_pace measured = { .alone_ns = 7, .runs = 9, .util_milli = 300 };
+	struct sal_pace newer = { .alone_ns = 8, .runs = 1 };
+	uint8_t key[SAL_PROGRAM_KEY_BYTES];
+	struct svc_session s;
+
+	(void)state;
+	open_session(&s, &(struct sal_hello){ 0 });
+	assert_int_equal(pace_given(&s, 'a').runs, 0);
+	note(&s, 'a', &measured);
+	note(&s, 'a', &(struct sal_pace){ 0 }); /* loaded again, and not run */
+	note(&s, 'b', &measured); /* not a program of the session */
+	assert_int_equal(pace_given(&s, 'a').alone_ns, 7); /* unloaded and loaded again */
+	s.core->done_iterations = 20;
+	s.core->used_ns = SECOND;
+	close_session(&s);
+	open_session(&s, &(struct sal_hello){ 0 });
+	assert_int_equal(pace_given(&s, 'a').util_milli, 300);
+	now_ns = 5;
+	assert_int_equal(pace_given(&s, 'a').beside_ns, 5); /* the engine's clock */
+	note(&s, 'a', &(struct sal_pace){ .runs = 9, .util_milli = 300, .beside_ns = 3 });
+	assert_int_equal(pace_given(&s, 'a').beside_ns, 3);
+	memset(key, 'a', sizeof(key));
+	svc_recall_pace(&s, key, &newer); /* what is measured now counts */
+	assert_int_equal(newer.alone_ns, 8);
+	assert_int_equal(pace_given(&s, 'b').runs, 0); /* another job */
+	close_session(&s);
+}
+
 static void test_never_more_than_the_device_has(void **state)
 {
 	struct svc_session s;
@@ -227,10 +305,15 @@ static void test_a_run_too_short_is_not_remembered(void **state)
 
 static void test_nothing_is_remembered_if_not_wanted(void **state)
 {
+	struct svc_session s;
+
 	(void)state;
 	svc_recall_close(&server);
 	run_once("ab", 300, 50, 20, SECOND);
 	assert_false(server.recall.changed);
+	open_session(&s, &(struct sal_hello){ 0 });
+	assert_int_equal(pace_given(&s, 'a').runs, 0);
+	sal_engine_close(server.engine, 0, s.core);
 	svc_recall_save(&server);
 }
 
@@ -243,6 +326,8 @@ int main(void)
 		CASE(test_programs_tell_which_job_of_that_name),
 		CASE(test_an_unknown_program_makes_it_unknown_again),
 		CASE(test_what_the_user_declared_wins),
+		CASE(test_a_kind_that_was_found_is_remembered),
+		CASE(test_paces_are_remembered),
 		CASE(test_never_more_than_the_device_has),
 		CASE(test_a_run_too_short_is_not_remembered),
 		CASE(test_nothing_is_remembered_if_not_wanted),

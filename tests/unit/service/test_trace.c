@@ -58,7 +58,7 @@ static void put(struct bed *b, uint64_t first, uint64_t last)
 	for (; first <= last; first++) {
 		struct sal_record r = { .now_ns = first, .what = SAL_TICK, .lane = SAL_NO_LANE };
 
-		svc_trace_put(&b->trace, b->engine, &r, NULL, NULL, NULL);
+		svc_trace_put(&b->trace, b->engine, &r, &(struct svc_trace_about){ 0 });
 	}
 }
 
@@ -117,7 +117,8 @@ static void test_the_head_tells_how_it_began(void **state)
 static void test_names_and_times(void **state)
 {
 	const struct sal_trace_entry *entries;
-	struct sal_trace_span span = { 5, 6 };
+	struct svc_trace_about about = { .name = "a name that is longer than there is room for",
+					 .span = { 5, 6 } };
 	struct sal_session *s;
 	struct sal_job job = { .declared = { 1024, 512 } };
 	struct sal_record r = { .what = SAL_OPEN };
@@ -126,13 +127,13 @@ static void test_names_and_times(void **state)
 	(void)state;
 	bed_open(&b);
 	assert_int_equal(sal_engine_open(b.engine, 1, &job, NULL, &s, NULL), SAL_OK);
-	svc_trace_put(&b.trace, b.engine, &r, s, "a name that is longer than there is room for",
-		      &span);
+	about.session = s;
+	svc_trace_put(&b.trace, b.engine, &r, &about);
 	r.what = SAL_DONE;
-	svc_trace_put(&b.trace, b.engine, &r, s, "a", &span);
+	svc_trace_put(&b.trace, b.engine, &r, &about);
 	(void)svc_trace_copy(&b.trace, b.engine, &b.lock, b.copy, ROOM);
 	entries = (const struct sal_trace_entry *)(b.copy + 1);
-	assert_string_equal(entries[0].job.name, "a name that is longer than the");
+	assert_string_equal(entries[0].job.name, "a name that is longer than th");
 	assert_int_equal(entries[1].span.start_ns, 5);
 	assert_int_equal(entries[1].span.end_ns, 6);
 	assert_int_equal(b.copy->memory.persist_bytes, 1024);

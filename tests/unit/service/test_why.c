@@ -71,6 +71,106 @@ static void test_why_turn_of_the_first(void **state)
 	bed_close(b);
 }
 
+/* Submits one iteration of a program of this pace. */
+static void submit_paced(struct bed *b, struct svc_session *s, struct sal_pace *pace)
+{
+	b->executions[b->execution_count].iteration.pace = pace;
+	bed_submit(b, s, 10 * MS);
+}
+
+static const char *hold_reason(const json_t *answer)
+{
+	return bed_text(json_object_get(answer, "hold"), "reason");
+}
+
+/* Both jobs fill the device: a lane for the second one would not pay. */
+static void test_why_no_gain(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, SAL_LANES_AUTO);
+	struct svc_session *a = bed_add_plain(b, "a"), *c = bed_add_plain(b, "c");
+	struct sal_pace full = {
+		.alone_ns = 10 * MS, .runs = 5, .alone_runs = 5, .util_milli = 1000
+	};
+	const json_t *answer;
+
+	(void)state;
+	submit_paced(b, a, &full);
+	submit_paced(b, c, &full);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_says(
+		answer, "text",
+		"; it would add too little beside a (id 1): 1.00x instead of 1.00x; it is next");
+	assert_string_equal(hold_reason(answer), "gain");
+	assert_true(bed_number(json_object_get(answer, "hold"), "rate_with") == 1);
+	assert_int_equal(estimate_us(answer), 10000);
+	assert_true(json_is_null(json_object_get(bed_ask(b, "{'op': 'why', 'job': 'a'}"), "hold")));
+	bed_close(b);
+}
+
+static void test_why_first_in_rank(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_srtf, SAL_LANES_AUTO);
+	struct svc_session *a = bed_add(b, "a", &(struct sal_job){ .total_ns = 100 * MS });
+	struct svc_session *c = bed_add(b, "c", &(struct sal_job){ .total_ns = 9000 * MS });
+	struct sal_pace most = {
+		.alone_ns = 10 * MS, .runs = 5, .alone_runs = 5, .util_milli = 700
+	};
+	const json_t *answer;
+
+	(void)state;
+	submit_paced(b, a, &most);
+	submit_paced(b, c, &most);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_says(answer, "text", "; it would slow the first in rank too much: a (id 1);");
+	assert_string_equal(hold_reason(answer), "first");
+	bed_close(b);
+}
+
+/* c runs beside a, until c is far ahead of a. */
+static void test_why_share(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, 2);
+	struct svc_session *a = bed_add_plain(b, "a"), *c = bed_add_plain(b, "c");
+	const json_t *answer;
+	int i;
+
+	(void)state;
+	bed_submit(b, a, 10000 * MS);
+	for (i = 0; i < 10; i++) {
+		bed_submit(b, c, 100 * MS);
+		if (!c->core->running)
+			break;
+		bed_end(b, c, 100 * MS);
+	}
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_says(answer, "text", "; it had more than its share, and waits for a (id 1);");
+	assert_string_equal(hold_reason(answer), "share");
+	/* c's own lane is idle: the time of a's iteration decides, and c is not told a time. */
+	assert_true(json_is_null(json_object_get(answer, "estimate_s")));
+	assert_int_equal(json_array_size(json_object_get(answer, "holders")), 1);
+	bed_close(b);
+}
+
+static void test_why_solo(void **state)
+{
+	struct bed *b = bed_open(&sal_policy_fair, SAL_LANES_AUTO);
+	struct svc_session *a = bed_add_plain(b, "a"), *c = bed_add_plain(b, "c");
+	struct sal_pace small = { .alone_ns = 10 * MS,
+				  .runs = 5,
+				  .alone_runs = 5,
+				  .util_milli = 300 },
+			unknown = { .runs = 1 };
+	const json_t *answer;
+
+	(void)state;
+	submit_paced(b, a, &small);
+	submit_paced(b, c, &unknown);
+	answer = bed_ask(b, "{'op': 'why', 'job': 'c'}");
+	assert_says(answer, "text", "until a program that is not understood yet has run alone;");
+	assert_string_equal(hold_reason(answer), "solo");
+	bed_close(b);
+}
+
 static void test_why_memory(void **state)
 {
 	struct bed *b = bed_open(&sal_policy_fair, 1);
@@ -180,6 +280,10 @@ int main(void)
 		cmocka_unit_test(test_why_compile),
 		cmocka_unit_test(test_why_turn),
 		cmocka_unit_test(test_why_turn_of_the_first),
+		cmocka_unit_test(test_why_no_gain),
+		cmocka_unit_test(test_why_first_in_rank),
+		cmocka_unit_test(test_why_share),
+		cmocka_unit_test(test_why_solo),
 		cmocka_unit_test(test_why_memory),
 		cmocka_unit_test(test_why_growth),
 		cmocka_unit_test(test_why_quiet),

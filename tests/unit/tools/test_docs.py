@@ -3,6 +3,8 @@
 
 import pathlib
 import re
+import shutil
+import subprocess
 
 import pytest
 
@@ -16,6 +18,17 @@ def test_the_example_policy_in_the_document_is_the_one_that_is_tested():
     assert shown in source
     lines = [line for line in shown.splitlines() if line.strip()]
     assert len(lines) <= 60
+
+
+def test_the_installed_headers_suffice_for_a_policy_of_ones_own(tmp_path):
+    build = (ROOT / "src/CMakeLists.txt").read_text()
+    listed = re.search(r"foreach\(header IN ITEMS(.*?)\)", build, re.DOTALL).group(1).split()
+    for header in listed:
+        (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / "src" / header, tmp_path / header)
+    for source in sorted((ROOT / "examples/policy").glob("*.c")):
+        subprocess.run(["cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", tmp_path, source,
+                        "-o", tmp_path / "mine.so"], check=True)
 
 
 @pytest.mark.parametrize("document", ("README.md", "docs/SCHEDULING.md"))

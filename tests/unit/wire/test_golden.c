@@ -79,6 +79,9 @@ static void constants(void **state)
 	assert_memory_equal(&number, magic, 8);
 	assert_int_equal(SAL_WIRE_MAJOR, 1);
 	assert_int_equal(SAL_MINOR_HOLDING, 2);
+	assert_int_equal(SAL_HELLO_BYTES_MIN, 184);
+	assert_int_equal(SAL_HELLO_INFERENCE, 1);
+	assert_int_equal(SAL_HELLO_UNDECLARED, 2);
 	assert_int_equal(SAL_RANK_MAX, 64);
 	assert_int_equal(SAL_ARGS_MAX, 65536);
 	assert_int_equal(SAL_RECORD_MAX, 1048576);
@@ -91,7 +94,7 @@ static void hello(void **state)
 	struct sal_hello m = {
 		.magic = SAL_WIRE_MAGIC,
 		.major = 1,
-		.minor = 2,
+		.minor = 3,
 		.size = sizeof(m),
 		.priority = 0x0a0b0c0d,
 		.weight_milli = 1500,
@@ -100,17 +103,19 @@ static void hello(void **state)
 		.ephem_bytes = ID2,
 		.total_ns = ID3,
 		.name = "job",
+		.deadline_ns = ID2,
 	};
 
 	(void)state;
 	assert_bytes(&m, sizeof(m),
 		     "53414c5553310000 " /* magic */
-		     "01000000 02000000 " /* major, minor */
-		     "b8000000 " /* size */
+		     "01000000 03000000 " /* major, minor */
+		     "c0000000 " /* size */
 		     "0d0c0b0a " /* priority */
 		     "dc050000 01000000 " /* weight_milli, kind */
 		     HEX1 HEX2 HEX3 /* persist_bytes, ephem_bytes, total_ns */
-		     "6a6f62 +125"); /* name */
+		     "6a6f62 +125 " /* name */
+		     HEX2); /* deadline_ns */
 }
 
 static void welcome(void **state)

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * crowd - sessions that run side by side: what they achieve together, and who may join them.
+ */
+#ifndef SAL_CORE_ENGINE_CROWD_H
+#define SAL_CORE_ENGINE_CROWD_H
+
+#include "core/engine.h"
+
+/* Sums that lose half of their weight every few seconds. */
+struct sal_gain {
+	uint64_t busy_ns; /* time in which an iteration ran */
+	uint64_t lanes_ns; /* the same, counted once for each iteration that ran */
+	uint64_t alone_ns; /* time alone of the iterations that ended */
+};
+
+/* pay.c */
+
+/* Sessions that run side by side. */
+struct sal_crowd {
+	uint32_t count; /* of them */
+	uint32_t behind; /* how many of them have tier 1 */
+	uint32_t util_milli; /* sum of the parts of the device that they fill */
+	uint32_t behind_milli; /* that sum, of tier 1 alone */
+	bool is_known; /* the sums have no guesses */
+	bool solo; /* one of them must stay alone */
+	struct sal_session *first; /* in rank */
+};
+/* Those that run now; if `before` is not NULL, only those before it in rank. */
+void sal_crowd_running(const struct sal_engine *e, const struct sal_session *before,
+		       struct sal_crowd *out);
+void sal_crowd_add(struct sal_crowd *crowd, struct sal_session *s, uint32_t tier);
+/* Their progress together, in thousandths of the progress of one that runs alone. */
+uint32_t sal_crowd_rate(const struct sal_crowd *crowd);
+enum sal_hold sal_hold_back(const struct sal_engine *e, const struct sal_crowd *crowd,
+			    struct sal_session *s);
+/* Must the next iteration of s run alone, to be measured? */
+bool sal_wants_solo(const struct sal_engine *e, const struct sal_session *s);
+/* The first in rank of the sessions that have or recently had work; NULL: unknown. */
+struct sal_session *sal_front(const struct sal_engine *e);
+/* The tier of the session's next grant. A change costs as much as a move to another lane. */
+uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s);
+uint32_t sal_pace_util(const struct sal_pace *pace);
+void sal_pace_forget(const struct sal_engine *e, struct sal_pace *pace);
+bool sal_is_short(const struct sal_engine *e, const struct sal_iteration *it);
+bool sal_is_brief(const struct sal_engine *e, const struct sal_session *s); /* what runs is short */
+
+/* pace.c */
+void sal_gain_pass_time(struct sal_engine *e, uint64_t passed_ns);
+void sal_pace_start(struct sal_engine *e, struct sal_session *s);
+/* Learn from an iteration that ended. Returns the device time to charge. */
+uint64_t sal_pace_end(struct sal_engine *e, struct sal_session *s, struct sal_iteration *it,
+		      uint64_t used_ns);
+
+#endif

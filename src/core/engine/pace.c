@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pace - learns how long programs take alone, and what part of the device they fill.
+ *
+ * The model: a program that runs alone uses a part u of the device. Programs that run side by side
+ * go at full speed while their parts add up to at most 1. Beyond that the device is full: it goes
+ * round in equal measure, or those of tier 1 share what those of tier 0 leave. Either way the sum
+ * of u times speed is 1, where speed 1 is that of a run alone.
+ *
+ * A run that had the device to itself gives the time alone, and its u if the device tells how busy
+ * it was. Runs beside others give the speed of each session. If one of them is slower than alone
+ * the device was full, so the sum tells by what factor the u were wrong. So u also covers what no
+ * device tells: memory bandwidth, caches, threads that only wait. Where such a u says more than the
+ * device itself, it is tried again after a while.
+ *
+ * A session is charged with time alone. So two sessions that go at full speed side by side pay for
+ * what each of them would have used alone.
+ */
+#include "core/engine/engine_impl.h"
+
+#define FULL_MILLI 1000u
+#define LEAST_MILLI 20u
+
+/* Shorter iterations tell little: starting them takes as long as they do. */
+#define LEAST_NS UINT64_C(200000)
+/* A speed beside others counts for so long. */
+#define SPEED_NS UINT64_C(1000000000)
+/* A mean counts so many of the last runs. */
+#define MEAN_RUNS 8u
+/* A first in rank that suffers runs alone for so long, then for twice as long, and so on. */
+#define SPARE_NS UINT64_C(1000000000)
+#define SPARE_DOUBLES 6u
+/* What the lanes gain counts the last busy time up to this, and is unknown before that. */
+#define GAIN_NS UINT64_C(4000000000)
+#define GAIN_LEAST_NS UINT64_C(200000000)
+
+static uint64_t mean(uint64_t old, uint64_t sample, uint32_t weight)
+{
+	return old > sample ? old - (old - sample) / weight : old + (sample - old) / weight;
+}
+
+static uint32_t weight_of(uint32_t runs)
+{
+	return runs < MEAN_RUNS ? runs : MEAN_RUNS;
+}
+
+static uint32_t part(uint64_t of, uint64_t whole)
+{
+	unsigned __int128 milli = whole ? (unsigned __int128)of * FULL_MILLI / whole : FULL_MILLI;
+
+	if (milli > FULL_MILLI)
+		return FULL_MILLI;
+	return milli < LEAST_MILLI ? LEAST_MILLI : (uint32_t)milli;
+}
+
+/* The first run of a program also warms caches and allocators, so it does not count. */
+static void learn_alone(struct sal_pace *pace, uint64_t used_ns, uint64_t busy_ns)
+{
+	uint32_t runs = pace->alone_runs + 1, weight = weight_of(runs);
+
+	if (pace->runs == 0 || used_ns == 0)
+		return;
+	if (runs > MEAN_RUNS && used_ns > 2 * pace->alone_ns) /* one hiccup */
+		used_ns = 2 * pace->alone_ns;
+	pace->alone_ns = mean(pace->alone_ns, used_ns, weight);
+	pace->alone_runs = runs;
+	if (busy_ns)
+		pace->told_milli = (uint32_t)mean(pace->told_milli, part(busy_ns, used_ns), weight);
+	if (pace->beside_runs == 0 && pace->told_milli)
+		pace->util_milli = pace->told_milli;
+}
+
+/* The programs that run now, and the one that has just ended. */
+struct company {
+	struct sal_pace *paces[SAL_LANES_MAX + 1];
+	uint32_t count;
+	uint64_t used; /* sum of u times speed, in millionths */
+	bool is_full; /* one of them is slower than alone */
+};
+
+/* False if not enough is known about this member. */
+static bool add_member(const struct sal_engine *e, struct company *c, const struct sal_session *s,
+		       struct sal_pace *pace)
+{
+	if (!pace || s->speed_ns == 0 || e->now_ns - s->speed_ns > SPEED_NS)
+		return false;
+	c->paces[c->count++] = pace;
+	c->used += (uint64_t)sal_pace_util(pace) * s->speed_milli;
+	c->is_full |= s->speed_milli < FULL_MILLI - FULL_MILLI / 32;
+	return true;
+}
+
+static bool find_company(const struct sal_engine *e, const struct sal_session *s,
+			 struct sal_pace *pace, struct company *out)
+{
+	uint64_t rest;
+
+	*out = (struct company){ 0 };
+	if (!add_member(e, out, s, pace))
+		return false;
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		if (lane->running && lane->running != s && !sal_is_brief(e, lane->running) &&
+		    !add_member(e, out, lane->running, lane->running->running->pace))
+			return false;
+	}
+	return out->count > 1;
+}
+
+/* Move u by a part of the way to what would explain the measured speeds. */
+static void correct(struct sal_pace *pace, const struct company *c, uint64_t now_ns)
+{
+	uint64_t util = sal_pace_util(pace), told = util * FULL_MILLI * FULL_MILLI / c->used;
+
+	if (told > FULL_MILLI)
+		told = FULL_MILLI;
+	if (!c->is_full && told > util) /* the device was not full */
+		told = util;
+	/* Without the device's word the first runs tell most. */
+	util = mean(util, told, pace->told_milli || pace->beside_runs > 2 ? MEAN_RUNS : 2);
+	pace->util_milli = util < LEAST_MILLI ? LEAST_MILLI : (uint32_t)util;
+	pace->beside_runs += pace->beside_runs < UINT32_MAX;
+	pace->beside_ns = now_ns;
+}
+
+/* The first in rank suffers: it runs alone for a while, each time for longer. */
+static void spare(struct sal_engine *e, struct sal_session *s)
+{
+	if (!e->policy->guards_first || e->now_ns < s->spared_until_ns || s != sal_front(e))
+		return;
+	if ((uint64_t)s->speed_milli * (100 + e->tuning.slow_percent) >= UINT64_C(100) * FULL_MILLI)
+		return;
+	s->spared_until_ns = e->now_ns + (SPARE_NS << s->spared_times);
+	s->spared_times += s->spared_times < SPARE_DOUBLES;
+	s->speed_ns = 0;
+}
+
+static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal_pace *pace,
+			 uint64_t used_ns)
+{
+	bool goes_on = s->speed_ns && e->now_ns - s->speed_ns <= SPEED_NS;
+	struct company company;
+	uint32_t i;
+
+	if (pace->alone_runs == 0 || pace->alone_ns < LEAST_NS)
+		return;
+	if (used_ns < pace->alone_ns) /* alone it was measured too slow */
+		pace->alone_ns = mean(pace->alone_ns, used_ns, MEAN_RUNS);
+	s->speed_milli = (uint32_t)mean(goes_on ? s->speed_milli : part(pace->alone_ns, used_ns),
+					part(pace->alone_ns, used_ns), MEAN_RUNS / 2);
+	s->speed_ns = e->now_ns;
+	if (find_company(e, s, pace, &company))
+		for (i = 0; i < company.count; i++)
+			correct(company.paces[i], &company, e->now_ns);
+	spare(e, s);
+}
+
+/* Expected time alone. If nothing is known, half of the time that it took beside others. */
+static uint64_t expect_alone(const struct sal_iteration *it, uint64_t used_ns)
+{
+	if (it->pace && it->pace->alone_runs > 0)
+		return it->pace->alone_ns;
+	return it->expected_ns ? it->expected_ns : used_ns / 2;
+}
+
+/* Time that the iteration would have taken alone: only what it took beside others is corrected. */
+static uint64_t time_alone(const struct sal_iteration *it, uint64_t used_ns, uint64_t crowd_ns,
+			   uint64_t span_ns)
+{
+	uint64_t alone_ns = expect_alone(it, used_ns), beside_ns;
+
+	if (span_ns == 0 || crowd_ns == 0 || alone_ns >= used_ns)
+		return used_ns;
+	beside_ns = (uint64_t)((unsigned __int128)used_ns * crowd_ns / span_ns);
+	return used_ns - beside_ns + (uint64_t)((unsigned __int128)alone_ns * beside_ns / used_ns);
+}
+
+void sal_pace_start(struct sal_engine *e, struct sal_session *s)
+{
+	s->crowd_from_ns = e->crowd_ns;
+}
+
+uint64_t sal_pace_end(struct sal_engine *e, struct sal_session *s, struct sal_iteration *it,
+		      uint64_t used_ns)
+{
+	uint64_t span_ns = e->now_ns - s->lane->start_ns;
+	uint64_t crowd_ns = e->crowd_ns - s->crowd_from_ns;
+	struct sal_pace *pace = it->pace;
+	uint64_t alone_ns = time_alone(it, used_ns, crowd_ns, span_ns);
+
+	s->solo = false;
+	if (!pace)
+		return alone_ns;
+	if (crowd_ns <= span_ns / 20)
+		learn_alone(pace, used_ns, it->busy_ns);
+	else if (crowd_ns >= span_ns - span_ns / 10 && !sal_is_short(e, it))
+		learn_beside(e, s, pace, used_ns);
+	pace->runs += pace->runs < UINT32_MAX;
+	s->util_milli = pace->util_milli;
+	return alone_ns;
+}
+
+void sal_gain_pass_time(struct sal_engine *e, uint64_t passed_ns)
+{
+	struct sal_gain *gain = &e->gain;
+
+	if (e->running_count == 0)
+		return;
+	gain->busy_ns += passed_ns;
+	gain->lanes_ns += passed_ns * e->running_count;
+	if (gain->busy_ns < GAIN_NS)
+		return;
+	gain->busy_ns /= 2;
+	gain->lanes_ns /= 2;
+	gain->alone_ns /= 2;
+}
+
+void sal_engine_gain_view(const struct sal_engine *e, struct sal_gain_view *out)
+{
+	const struct sal_gain *gain = &e->gain;
+
+	*out = (struct sal_gain_view){ 0 };
+	if (gain->busy_ns < GAIN_LEAST_NS)
+		return;
+	out->lanes_milli = (uint32_t)(gain->lanes_ns * FULL_MILLI / gain->busy_ns);
+	out->rate_milli = (uint32_t)(gain->alone_ns * FULL_MILLI / gain->busy_ns);
+}

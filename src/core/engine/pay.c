@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pay - may a session run beside those that run already?
+ *
+ * With --lanes auto, a session starts beside others only if that pays: all together must make more
+ * progress than without it, by at least GAIN_MILLI of what the device does with one lane. The model
+ * is in pace.c. A policy can be stricter: it may protect the first in rank (guards_first), or make
+ * a session wait that had more than its share (waits).
+ *
+ * A program that has run, but never alone, is not understood. It runs alone once: no lane starts
+ * anything until the device is idle. This is rare, takes one iteration, and is remembered with the
+ * program. Very short programs do not matter, and very long ones would cost the others too much.
+ */
+#include "core/engine/engine_impl.h"
+
+#define FULL_MILLI UINT64_C(1000)
+#define GAIN_MILLI 50u
+/* What a program uses of the device as long as that is unknown. */
+#define UNKNOWN_MILLI 500u
+/* A session is measured alone at most once in this time, if its program takes LEAST to MOST. */
+#define SOLO_EVERY_NS UINT64_C(250000000)
+#define SOLO_LEAST_NS UINT64_C(1000000)
+#define SOLO_MOST_NS UINT64_C(500000000)
+/* A pair that did not pay is tried again after so long, if the device says that it should. */
+#define RETRY_NS UINT64_C(10000000000)
+/* A session that had no work for so long does not count as the first in rank. */
+#define FRONT_IDLE_NS UINT64_C(1000000000)
+/* The search for the first in rank gives up after so many sessions without work. */
+#define FRONT_SEARCH_MAX 16
+
+uint32_t sal_pace_util(const struct sal_pace *pace)
+{
+	return pace->util_milli ? pace->util_milli : UNKNOWN_MILLI;
+}
+
+bool sal_is_short(const struct sal_engine *e, const struct sal_iteration *it)
+{
+	return it->expected_ns > 0 && it->expected_ns < e->tuning.short_ns;
+}
+
+bool sal_is_brief(const struct sal_engine *e, const struct sal_session *s)
+{
+	return s->running && sal_is_short(e, s->running);
+}
+
+static bool is_active(const struct sal_engine *e, const struct sal_session *s)
+{
+	return !s->paused && !s->evicting &&
+	       (sal_session_has_work(s) || e->now_ns - s->idle_since_ns < FRONT_IDLE_NS);
+}
+
+struct sal_session *sal_front(const struct sal_engine *e)
+{
+	struct sal_session *s = RB_MIN(sal_resident_tree, (struct sal_resident_tree *)&e->resident);
+	uint32_t searched;
+
+	for (searched = 0; s && searched < FRONT_SEARCH_MAX; searched++) {
+		if (is_active(e, s))
+			return s;
+		s = RB_NEXT(sal_resident_tree, &e->resident, s);
+	}
+	return NULL;
+}
+
+/* The part of the device that the session's iteration fills; 0: unknown. */
+static uint32_t known_util(const struct sal_session *s)
+{
+	const struct sal_iteration *it = s->running ? s->running : TAILQ_FIRST(&s->queue);
+
+	return it && it->pace && it->pace->util_milli ? it->pace->util_milli : s->util_milli;
+}
+
+/* What runs beside others said counts for a while if the device itself says that there is room. */
+void sal_pace_forget(const struct sal_engine *e, struct sal_pace *pace)
+{
+	if (pace && pace->told_milli && pace->told_milli < pace->util_milli &&
+	    e->now_ns - pace->beside_ns > RETRY_NS)
+		pace->util_milli = pace->told_milli;
+}
+
+static uint32_t util_of(const struct sal_session *s)
+{
+	uint32_t util_milli = known_util(s);
+
+	return util_milli ? util_milli : UNKNOWN_MILLI;
+}
+
+void sal_crowd_add(struct sal_crowd *crowd, struct sal_session *s, uint32_t tier)
+{
+	crowd->count++;
+	crowd->util_milli += util_of(s);
+	if (tier > 0) {
+		crowd->behind++;
+		crowd->behind_milli += util_of(s);
+	}
+	crowd->is_known = known_util(s) && (crowd->count == 1 || crowd->is_known);
+	crowd->solo |= s->solo;
+	if (!crowd->first || sal_session_before(s, crowd->first))
+		crowd->first = s;
+}
+
+void sal_crowd_running(const struct sal_engine *e, const struct sal_session *before,
+		       struct sal_crowd *out)
+{
+	uint64_t rest;
+
+	*out = (struct sal_crowd){ 0 };
+	for (rest = e->memory.open_mask; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		if (lane->running && !lane->stuck && !sal_is_brief(e, lane->running) &&
+		    (!before || sal_session_before(lane->running, before)))
+			sal_crowd_add(out, lane->running, lane->running->tier);
+	}
+}
+
+/* Progress of `count` sessions that fill `util_milli` of the device and have `room_milli` of it. */
+static uint64_t progress(uint32_t count, uint64_t util_milli, uint64_t room_milli)
+{
+	return util_milli <= room_milli ? count * FULL_MILLI
+					: count * FULL_MILLI * room_milli / util_milli;
+}
+
+uint32_t sal_crowd_rate(const struct sal_crowd *crowd)
+{
+	uint64_t ahead_milli = crowd->util_milli - crowd->behind_milli;
+	uint64_t left_milli = ahead_milli < FULL_MILLI ? FULL_MILLI - ahead_milli : 0;
+
+	return (uint32_t)(progress(crowd->count - crowd->behind, ahead_milli, FULL_MILLI) +
+			  progress(crowd->behind, crowd->behind_milli, left_milli));
+}
+
+/* Does the policy let s start at once, whatever else runs? */
+static bool is_urgent(const struct sal_engine *e, const struct sal_session *s)
+{
+	return e->policy->tier && e->policy->tier(e->state, s, false) == 0;
+}
+
+bool sal_wants_solo(const struct sal_engine *e, const struct sal_session *s)
+{
+	const struct sal_iteration *it = TAILQ_FIRST(&s->queue);
+	const struct sal_pace *pace = it ? it->pace : NULL;
+
+	return e->tuning.lanes == SAL_LANES_AUTO && pace && pace->alone_runs == 0 &&
+	       pace->runs > 0 && it->expected_ns >= SOLO_LEAST_NS &&
+	       it->expected_ns <= SOLO_MOST_NS && !is_urgent(e, s) &&
+	       (s->solo_ns == 0 || e->now_ns - s->solo_ns >= SOLO_EVERY_NS);
+}
+
+/* Would s slow the first in rank by more than the policy allows? */
+static bool hurts_first(const struct sal_engine *e, const struct sal_crowd *crowd,
+			const struct sal_session *s)
+{
+	uint64_t together = crowd->util_milli + util_of(s);
+
+	if (!e->policy->guards_first || sal_session_before(s, crowd->first))
+		return false;
+	if (e->now_ns < crowd->first->spared_until_ns)
+		return true;
+	return !e->tuning.tiers &&
+	       together > FULL_MILLI + e->tuning.slow_percent * FULL_MILLI / 100;
+}
+
+/*
+ * Did s have more than its share? While all go at full speed, nobody is short of anything, and
+ * holding s back would help nobody.
+ */
+static bool must_share(const struct sal_engine *e, const struct sal_crowd *crowd,
+		       const struct sal_session *s)
+{
+	if (!e->policy->waits || !sal_session_before(crowd->first, s))
+		return false;
+	if (crowd->is_known && known_util(s) && crowd->util_milli + known_util(s) <= FULL_MILLI)
+		return false;
+	return e->policy->waits(e->state, s, crowd->first);
+}
+
+/* By how much the progress of all rises if s joins the others. */
+static int64_t gain(const struct sal_engine *e, const struct sal_crowd *crowd,
+		    struct sal_session *s)
+{
+	struct sal_crowd larger = *crowd;
+
+	sal_crowd_add(&larger, s, sal_next_tier(e, s));
+	return (int64_t)sal_crowd_rate(&larger) - (int64_t)sal_crowd_rate(crowd);
+}
+
+enum sal_hold sal_hold_back(const struct sal_engine *e, const struct sal_crowd *crowd,
+			    struct sal_session *s)
+{
+	if (crowd->count == 0 || is_urgent(e, s))
+		return SAL_HOLD_NONE;
+	if (must_share(e, crowd, s))
+		return SAL_HOLD_SHARE;
+	if (e->tuning.lanes != SAL_LANES_AUTO)
+		return SAL_HOLD_NONE;
+	if (crowd->solo || sal_wants_solo(e, s))
+		return SAL_HOLD_SOLO;
+	if (hurts_first(e, crowd, s))
+		return SAL_HOLD_FIRST;
+	return gain(e, crowd, s) < GAIN_MILLI ? SAL_HOLD_NO_GAIN : SAL_HOLD_NONE;
+}
+
+uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
+{
+	uint32_t tier = 0;
+
+	if (e->tuning.tiers && e->policy->tier && sal_lane_limit(e) > 1)
+		tier = e->policy->tier(e->state, s, s == sal_front(e));
+	return sal_may_move(e, s) || s->moved_ns == e->now_ns ? tier : s->tier;
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pay: with --lanes auto, sessions run side by side if that pays; what they are charged. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/driver.h"
+
+static struct drv d;
+static struct sal_pace paces[4];
+
+static int stop(void **state)
+{
+	(void)state;
+	drv_stop(&d);
+	return 0;
+}
+
+static void start(const struct sal_policy *policy, uint32_t tiers)
+{
+	struct sal_tuning t = drv_plain_tuning();
+
+	t.lanes = SAL_LANES_AUTO;
+	t.tiers = tiers;
+	t.move_ns = 500 * MS;
+	t.slow_percent = 10;
+	for (size_t i = 0; i < 4; i++)
+		paces[i] = (struct sal_pace){ 0 };
+	drv_start(&d, 1000, policy, &t);
+}
+
+/* A program that takes 10 ms alone and fills so many thousandths of the device. */
+static void know(uint32_t program, uint32_t util_milli)
+{
+	paces[program] = (struct sal_pace){
+		.alone_ns = 10 * MS, .runs = 10, .alone_runs = 10, .util_milli = util_milli
+	};
+}
+
+static struct drv_job *open_job(uint64_t total_ns)
+{
+	struct sal_job job = { .declared = { 10, 100 }, .total_ns = total_ns };
+
+	return drv_open_job(&d, &job);
+}
+
+static void submit(struct drv_job *j, uint32_t program)
+{
+	drv_submit_program(&d, j, program + 1, &paces[program], 10 * MS);
+}
+
+/* The iteration of j ends now, after some device time. */
+static void end_now(struct drv_job *j, uint64_t used_ns)
+{
+	d.now_ns -= used_ns;
+	drv_done(&d, j, used_ns);
+}
+
+static void test_halves_run_side_by_side(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	know(0, 500);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	assert_int_equal(drv_lanes(&d), 1);
+	submit(b, 0);
+	assert_true(drv_runs(a) && drv_runs(b));
+	assert_int_equal(drv_lanes(&d), 2);
+}
+
+static void test_full_ones_take_turns(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	know(0, 980);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	assert_true(drv_runs(a));
+	assert_false(drv_runs(b));
+	assert_int_equal(drv_lanes(&d), 1);
+	drv_done(&d, a, 10 * MS);
+	assert_true(drv_runs(b));
+}
+
+/* A third one that fills little runs although the second does not. */
+static void test_one_that_pays_passes_one_that_does_not(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	know(0, 1000);
+	know(1, 100);
+	a = open_job(0);
+	b = open_job(0);
+	c = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	submit(c, 1);
+	assert_true(drv_runs(a) && drv_runs(c));
+	assert_false(drv_runs(b));
+}
+
+/* Behind a first in rank that fills the device, nothing is left. */
+static void test_tier_one_has_what_is_left(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_srtf, 1);
+	know(0, 1000);
+	know(1, 400);
+	a = open_job(SEC);
+	b = open_job(2 * SEC);
+	submit(a, 0);
+	submit(b, 1);
+	assert_false(drv_runs(b));
+	drv_done(&d, a, 10 * MS);
+	assert_true(drv_runs(b)); /* alone */
+	submit(a, 1);
+	assert_true(drv_runs(a) && drv_runs(b));
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 0);
+}
+
+static void test_the_first_in_rank_has_tier_zero(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_srtf, 1);
+	know(0, 400);
+	a = open_job(2 * SEC);
+	b = open_job(SEC);
+	submit(a, 0);
+	submit(b, 0);
+	drv_done(&d, a, 10 * MS);
+	submit(a, 0);
+	assert_int_equal(drv_last(&d, SAL_GRANT, b)->value, 0);
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
+}
+
+/* Without tiers, the device cannot protect the first in rank: nobody may join it. */
+static void test_the_first_is_not_slowed(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_srtf, 0);
+	know(0, 600);
+	a = open_job(SEC);
+	b = open_job(2 * SEC);
+	submit(a, 0);
+	submit(b, 0);
+	assert_false(drv_runs(b));
+}
+
+/* One that suffers although the model says otherwise runs alone for a second. */
+static void test_the_first_is_spared_when_it_suffers(void **state)
+{
+	struct sal_explanation why;
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_srtf, 1);
+	know(0, 300);
+	a = open_job(SEC);
+	b = open_job(20 * SEC);
+	submit(a, 0);
+	submit(b, 0);
+	assert_true(drv_runs(b));
+	submit(a, 0);
+	drv_done(&d, a, 20 * MS);
+	drv_done(&d, b, MS);
+	submit(b, 0);
+	assert_true(drv_runs(a));
+	assert_false(drv_runs(b));
+	sal_engine_explain(d.engine, b->s, &why);
+	assert_int_equal(why.turn.hold, SAL_HOLD_FIRST);
+}
+
+/* A program that never ran alone runs alone once; what runs ends first. */
+static void test_an_unknown_program_is_measured(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	know(0, 400);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 1); /* its first run: beside the other */
+	assert_true(drv_runs(b));
+	drv_done(&d, b, 5 * MS);
+	submit(b, 1);
+	submit(a, 0);
+	assert_false(drv_runs(b));
+	drv_done(&d, a, 5 * MS);
+	assert_true(drv_runs(b));
+	assert_false(drv_runs(a));
+	SAL_ASSERT(b->s->running);
+	b->s->running->busy_ns = 2 * MS;
+	drv_done(&d, b, 4 * MS);
+	assert_int_equal(paces[1].alone_ns, 4 * MS);
+	assert_int_equal(paces[1].util_milli, 500);
+	assert_true(drv_runs(a));
+}
+
+/* Side by side at half speed each, two that seemed to use half the device use all of it. */
+static void test_runs_beside_others_teach(void **state)
+{
+	struct drv_job *a, *b;
+	int i;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	know(0, 500);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	for (i = 0; i < 20 && drv_runs(a) && drv_runs(b); i++) {
+		submit(a, 0);
+		submit(b, 0);
+		drv_done(&d, a, 20 * MS);
+		end_now(b, 20 * MS);
+	}
+	assert_in_range(i, 1, 19);
+	assert_in_range(paces[0].util_milli, 950, 1000);
+}
+
+/* If the device itself says that there is room, they are tried again after a while. */
+static void test_what_did_not_pay_is_tried_again(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	know(0, 1000);
+	paces[0].told_milli = 500;
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	assert_false(drv_runs(b));
+	drv_pass(&d, 11 * SEC);
+	submit(b, 0);
+	assert_true(drv_runs(b));
+	assert_int_equal(paces[0].util_milli, 500);
+}
+
+static void test_time_alone_is_charged(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	know(0, 500);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	drv_done(&d, a, 20 * MS);
+	assert_int_equal(a->s->used_ns, 10 * MS);
+}
+
+/* A lane that ran dry takes the first that waits in the other one, but not twice in a row. */
+static void test_a_dry_lane_takes_who_waits(void **state)
+{
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_pack, 0);
+	know(0, 500);
+	a = open_job(0);
+	b = open_job(0);
+	c = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	submit(c, 0); /* shares the lane of a */
+	assert_ptr_equal(c->s->lane, a->s->lane);
+	drv_done(&d, b, 10 * MS);
+	assert_true(drv_runs(c));
+	assert_ptr_equal(c->s->lane, b->s->lane);
+	submit(b, 0);
+	drv_done(&d, a, 10 * MS);
+	assert_true(drv_runs(b)); /* in the lane of a */
+	submit(a, 0);
+	submit(b, 0);
+	drv_done(&d, b, 10 * MS);
+	assert_true(drv_runs(a));
+	drv_done(&d, c, 10 * MS);
+	assert_false(drv_runs(b)); /* it moved a moment ago */
+}
+
+/* Lanes are for speed: they close when one that comes first needs their memory. */
+static void test_lanes_make_room_for_jobs(void **state)
+{
+	struct sal_job large = { .declared = { 790, 100 }, .total_ns = SEC };
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_srtf, 1);
+	d.tuning.page_bytes_per_s = 0;
+	drv_set_tuning(&d, &d.tuning);
+	know(0, 300);
+	a = open_job(5 * SEC);
+	b = open_job(6 * SEC);
+	submit(a, 0);
+	submit(b, 0);
+	assert_int_equal(drv_lanes(&d), 2);
+	c = drv_open_job(&d, &large);
+	drv_submit(&d, c, 790, 100);
+	assert_false(drv_is_in(c)); /* two lanes of 100, 20 and 790 */
+	drv_done(&d, b, 10 * MS);
+	assert_int_equal(drv_lanes(&d), 1);
+	assert_true(drv_is_in(c));
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_teardown(test, stop)
+	const struct CMUnitTest tests[] = {
+		T(test_halves_run_side_by_side),
+		T(test_full_ones_take_turns),
+		T(test_one_that_pays_passes_one_that_does_not),
+		T(test_tier_one_has_what_is_left),
+		T(test_the_first_in_rank_has_tier_zero),
+		T(test_the_first_is_not_slowed),
+		T(test_the_first_is_spared_when_it_suffers),
+		T(test_an_unknown_program_is_measured),
+		T(test_runs_beside_others_teach),
+		T(test_what_did_not_pay_is_tried_again),
+		T(test_time_alone_is_charged),
+		T(test_a_dry_lane_takes_who_waits),
+		T(test_lanes_make_room_for_jobs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
