@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of JAX's tests: read from lines of JSON, compared between sides, written as JSON and as a table."""
+
+import json
+import re
+from collections import Counter, namedtuple
+from pathlib import Path
+
+import page
+
+Result = namedtuple("Result", "outcome error seconds")
+Rest = namedtuple("Rest", "test outcome error reason")
+
+CRASHED = "the process ended in this test: a crash, or the limit of time"
+MISSING = Result("missing", "did not run", 0)
+REASONS = Path(__file__).with_name("reasons.txt")
+UNEXPLAINED = "not explained yet"
+
+
+def read_lines(path):
+    """Test -> Result. The last line of a test counts; a test that only started has crashed."""
+    results = {}
+    if not path.exists():
+        return results
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            line = json.loads(text)
+        except ValueError:  # cut off by a crash
+            continue
+        if line["outcome"] == "started":
+            results[line["id"]] = Result("failed", CRASHED, 0)
+        else:
+            results[line["id"]] = Result(line["outcome"], line["error"], line["seconds"])
+    return results
+
+
+# Reasons.
+
+
+def read_reasons(path=REASONS):
+    """Lines "pattern<TAB>reason"; the pattern is searched in "file::test  error"."""
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.strip() and not line.startswith("#"):
+            pattern, _, reason = line.partition("\t")
+            found.append((re.compile(pattern), reason.strip()))
+    return found
+
+
+def reason_of(reasons, name, test, error):
+    where = f"{name}::{test}  {error}"
+    return next((reason for pattern, reason in reasons if pattern.search(where)), UNEXPLAINED)
+
+
+# Comparing.
+
+
+def compare(name, results, reasons, base):
+    """One file: counts of every side and, of what passes on side `base`, how much passes through Salus."""
+    passed = [test for test, r in results[base].items() if r.outcome == "passed"]
+    rest = []
+    for test in sorted(passed):
+        got = results["salus"].get(test, MISSING)
+        if got.outcome != "passed":
+            rest.append(Rest(test, got.outcome, got.error, reason_of(reasons, name, test, got.error)))
+    return {
+        "file": name,
+        "counts": {side: dict(Counter(r.outcome for r in found.values())) for side, found in results.items()},
+        "base": base,
+        "of": len(passed),
+        "through": len(passed) - len(rest),
+        "rest": [r._asdict() for r in rest],
+    }
+
+
+def share(through, of):
+    """A share in percent that says 100 only if nothing is missing."""
+    if of == 0:
+        return "-"
+    return "100 %" if through == of else f"{min(99.99, 100 * through / of):.2f} %"
+
+
+def summary_rows(files):
+    rows = [(f"`{f['file']}`", f["of"], f["through"], share(f["through"], f["of"])) for f in files]
+    of, through = sum(f["of"] for f in files), sum(f["through"] for f in files)
+    return rows + [("all", of, through, share(through, of))]
+
+
+def rest_rows(files):
+    """The rest by reason: reason, file, how many, the tests."""
+    groups = {}
+    for f in files:
+        for r in f["rest"]:
+            groups.setdefault((r["reason"], f["file"]), []).append(r)
+    rows = []
+    for (reason, name), group in sorted(groups.items()):
+        tests = ", ".join(f"`{r['test'].rpartition('::')[2]}`" for r in group[:20])
+        more = f" and {len(group) - 20} more" if len(group) > 20 else ""
+        said = f" ({page.cell(group[0]['error'])})" if reason == UNEXPLAINED else ""
+        rows.append((page.cell(reason) + said, f"`{name}`", len(group), page.cell(tests, 4000) + more))
+    return rows
+
+
+def as_markdown(files, note):
+    heads = ("test file", "pass on the built-in backend", "of these pass through Salus", "share")
+    text = f"{note}\n\n{page.table(heads, summary_rows(files))}\n"
+    rows = rest_rows(files)
+    if rows:
+        text += "\nThe rest:\n\n" + page.table(("reason", "file", "tests", "which"), rows) + "\n"
+    return text
