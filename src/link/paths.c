@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 #define PLUGIN "libsalus_pjrt.so"
+#define MODULES "salus/python"
 
 /* Where CMake installs libraries, below the prefix; in the build tree it is always lib. */
 #ifndef SAL_LIBDIR
@@ -264,4 +265,16 @@ int sal_path_plugin(char *out, size_t size, struct sal_err *err)
 		return rc;
 	rc = resolve(dir, "../" SAL_LIBDIR "/" PLUGIN, out, size, err);
 	return rc == -SAL_NOT_FOUND ? resolve(dir, "../lib/" PLUGIN, out, size, err) : rc;
+}
+
+int sal_path_modules(char *out, size_t size, struct sal_err *err)
+{
+	char dir[SAL_PATH_BYTES];
+	int rc = sal_path_plugin(dir, sizeof(dir), err);
+
+	out[0] = '\0';
+	if (rc < 0)
+		return rc;
+	*strrchr(dir, '/') = '\0';
+	return resolve(dir, MODULES, out, size, err);
 }

@@ -67,4 +67,7 @@ int sal_path_cache_dir(char *out, size_t size, struct sal_err *err);
 int sal_path_program(const char *name, char *out, size_t size, struct sal_err *err);
 int sal_path_plugin(char *out, size_t size, struct sal_err *err);
 
+/* The folder of our Python modules, salus/python beside libsalus_pjrt.so. Codes as above. */
+int sal_path_modules(char *out, size_t size, struct sal_err *err);
+
 #endif

@@ -330,6 +330,17 @@ def root():
 
 
 @pytest.fixture(scope="session")
+def build():
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def python():
+    """The interpreter that has JAX."""
+    return PYTHON
+
+
+@pytest.fixture(scope="session")
 def examples():
     return ROOT / "examples"
 
@@ -392,10 +403,10 @@ def reference(tmp_path_factory, plugin, examples):
 
 @pytest.fixture
 def start_daemon(tmp_path, plugin):
-    """start_daemon(*options, folder=, env=): a salusd of the test's own; the test ends it."""
+    """start_daemon(*options, folder=, env=, plugin=): a salusd of the test's own; the test ends it."""
     daemons = []
 
-    def start(*options, folder=tmp_path / "salusd", env=None):
+    def start(*options, folder=tmp_path / "salusd", env=None, plugin=plugin):
         daemons.append(Daemon(folder, {**clean_env(tmp_path), **(env or {})}, plugin, *options))
         return daemons[-1]
 
@@ -437,6 +448,35 @@ def salus(request, tmp_path):
     runner = Runner(tmp_path / "salus", [BUILD / "bin" / "salus", "run", "--"], env)
     yield runner
     runner.stop()
+
+
+@pytest.fixture
+def salus_runner(tmp_path):
+    """salus_runner(daemon): a runner like salus, for a daemon that the test started."""
+    runners = []
+
+    def make(daemon):
+        env = {**clean_env(tmp_path), "SALUS_SOCKET": str(daemon.socket)}
+        runners.append(Runner(tmp_path / f"run{len(runners)}", [BUILD / "bin" / "salus", "run", "--"], env))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.stop()
+
+
+@pytest.fixture
+def plain_runner(tmp_path):
+    """plain_runner(env): a runner of plain Python, in a clean environment and this."""
+    runners = []
+
+    def make(env):
+        runners.append(Runner(tmp_path / f"plain{len(runners)}", [], {**clean_env(tmp_path), **env}))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.stop()
 
 
 @pytest.fixture

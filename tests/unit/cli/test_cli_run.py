@@ -391,8 +391,14 @@ def environment_of(home, *args, env=None, reply=PING):
 
 def test_the_environment_of_a_plain_job(home):
     env = environment_of(home, "--", "env", "-0")
-    assert env == {**home.env, "SALUS_SOCKET": str(home.path / "s"), "SALUS_JOB_NAME": "env",
-                   "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{home.plugin}"}
+    plain = {**home.env, "SALUS_SOCKET": str(home.path / "s"), "SALUS_JOB_NAME": "env",
+             "SALUS_PLUGIN": str(home.plugin),
+             "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{home.plugin}"}
+    assert env == {**plain, "PJRT_DEVICE": "LIBRARY", "PJRT_LIBRARY_PATH": str(home.plugin)}
+    modules = home.path / "lib" / "salus" / "python"
+    modules.mkdir(parents=True)
+    env = environment_of(home, "--", "env", "-0", env={"PYTHONPATH": "/mine"})
+    assert env == {**plain, "PJRT_DEVICE": "SALUS", "PYTHONPATH": f"{modules}:/mine"}
 
 
 def test_the_environment_of_a_job_with_wishes(home):
@@ -406,7 +412,7 @@ def test_the_environment_of_a_job_with_wishes(home):
     assert env["SALUS_MEMORY"] == f"{2 << 30}B,{512 << 20}B"
     assert (env["SALUS_KIND"], env["SALUS_DEADLINE"]) == ("inference", "20ms")
     assert (env["SALUS_WEIGHT"], env["SALUS_PRIORITY"], env["SALUS_TIME"]) == ("2.5", "3", "20min")
-    assert env["JAX_PLATFORMS"] == "cuda"
+    assert env["JAX_PLATFORMS"] == "cuda,tpu"
     assert env["PJRT_NAMES_AND_LIBRARY_PATHS"] == f"cuda:{home.plugin},tpu:/t.so"
 
 

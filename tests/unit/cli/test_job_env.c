@@ -45,6 +45,33 @@ static void names_are_those_of_scripts(void **state)
 		assert_string_equal(cli_job_name((char *const *)cases[i].words), cases[i].name);
 }
 
+static void isolated_pythons_are_known(void **state)
+{
+	static const struct {
+		const char *words[WORDS];
+		bool isolated;
+	} cases[] = {
+		{ { "python", "-I", "t.py" }, true },
+		{ { "/usr/bin/python3", "-u", "-BE", "t.py" }, true },
+		{ { "python", "-X", "dev", "-I", "-c", "x" }, true },
+		{ { "python", "t.py", "-I" }, false },
+		{ { "python", "-m", "Item", "-E" }, false },
+		{ { "python", "-c", "-I" }, false },
+		{ { "python", "-W", "-I", "t.py" }, false },
+		{ { "python", "-Werror::Important", "t.py" }, false },
+		{ { "python", "-XImporttime", "t.py" }, false },
+		{ { "python", "--EI", "t.py" }, false },
+		{ { "python" }, false },
+		{ { "sh", "-I" }, false },
+	};
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(cli_job_is_isolated((char *const *)cases[i].words),
+				 cases[i].isolated);
+}
+
 static const struct cli_job_env plain = {
 	.name = "job",
 	.socket = "/s",
@@ -74,11 +101,98 @@ static void plugins_of_others_are_kept(void **state)
 	expect_plugins("cpu:/lib/p.so,tpu:/t.so", "cpu:/lib/p.so,tpu:/t.so");
 }
 
+static void expect_variable(const struct cli_job_env *env, const char *variable, const char *before,
+			    const char *after)
+{
+	if (before)
+		assert_int_equal(setenv(variable, before, 1), 0);
+	else
+		assert_int_equal(unsetenv(variable), 0);
+	assert_int_equal(cli_job_env_set(env, NULL), SAL_OK);
+	if (after)
+		assert_string_equal(getenv(variable), after);
+	else
+		assert_null(getenv(variable));
+}
+
+static void platforms_of_the_user_stay(void **state)
+{
+	struct cli_job_env cuda = plain;
+
+	(void)state;
+	cuda.platform = "cuda";
+	expect_variable(&plain, "JAX_PLATFORMS", NULL, "cpu");
+	expect_variable(&plain, "JAX_PLATFORMS", "", "cpu");
+	expect_variable(&plain, "JAX_PLATFORMS", "cpu", "cpu");
+	expect_variable(&plain, "JAX_PLATFORMS", "cuda,cpu", "cuda,cpu");
+	expect_variable(&plain, "JAX_PLATFORMS", "tpu", "cpu,tpu");
+	expect_variable(&plain, "JAX_PLATFORMS", "cpux,xcpu", "cpu,cpux,xcpu");
+	expect_variable(&cuda, "JAX_PLATFORMS", NULL, "cuda,cpu");
+	expect_variable(&cuda, "JAX_PLATFORMS", "cpu", "cuda,cpu");
+	expect_variable(&cuda, "JAX_PLATFORMS", "cpu,cuda", "cpu,cuda");
+	expect_variable(&cuda, "JAX_PLATFORMS", "gpu", "gpu");
+}
+
+static void folders_of_the_user_stay(void **state)
+{
+	struct cli_job_env env = plain;
+
+	(void)state;
+	expect_variable(&env, "PYTHONPATH", NULL, NULL);
+	expect_variable(&env, "PYTHONPATH", "/u", "/u");
+	env.modules = "/m";
+	expect_variable(&env, "PYTHONPATH", NULL, "/m");
+	expect_variable(&env, "PYTHONPATH", "", "/m"); /* no entry for the working directory */
+	expect_variable(&env, "PYTHONPATH", "/u", "/m:/u");
+	expect_variable(&env, "PYTHONPATH", "/m:/u:/m/gpu:/mm", "/m:/u:/mm");
+	expect_variable(&env, "PYTHONPATH", "/u::", "/m:/u::");
+	env.platform = "cuda";
+	expect_variable(&env, "PYTHONPATH", "/m:/u", "/m/gpu:/m:/u");
+}
+
+static void torch_gets_a_device_that_exists(void **state)
+{
+	struct cli_job_env env = plain;
+
+	(void)state;
+	expect_variable(&env, "PJRT_DEVICE", NULL, "LIBRARY");
+	assert_string_equal(getenv("PJRT_LIBRARY_PATH"), "/lib/p.so");
+	env.modules = "/m";
+	expect_variable(&env, "PJRT_DEVICE", NULL, "SALUS");
+	expect_variable(&env, "PJRT_DEVICE", "", "SALUS");
+	expect_variable(&env, "PJRT_DEVICE", "CPU", "SALUS");
+	expect_variable(&env, "PJRT_DEVICE", "SALUS", "SALUS");
+	expect_variable(&env, "PJRT_DEVICE", "TPU", "TPU");
+	expect_variable(&env, "PJRT_DEVICE", "CPUS", "CPUS");
+	env.isolated = true;
+	expect_variable(&env, "PJRT_DEVICE", "CPU", "LIBRARY");
+	env.platform = "cuda";
+	expect_variable(&env, "PJRT_DEVICE", "CPU", "CPU");
+}
+
+static void the_largest_list_fits(void **state)
+{
+	struct cli_job_env env = plain;
+	struct cli_job_vars vars;
+
+	(void)state;
+	env.reserve = env.weight = env.priority = env.time = env.kind = env.deadline = "x";
+	env.modules = "/m";
+	env.isolated = true;
+	assert_int_equal(unsetenv("PJRT_DEVICE"), 0);
+	assert_int_equal(cli_job_vars_init(&vars, &env, NULL), SAL_OK);
+	assert_int_equal(vars.count, 14);
+	assert_true(vars.count <= CLI_JOB_VARS_MAX);
+	cli_job_vars_fini(&vars);
+	assert_int_equal(vars.count, 0);
+}
+
 static void only_what_was_asked_is_set(void **state)
 {
 	struct cli_job_env env = plain;
 
 	(void)state;
+	assert_int_equal(unsetenv("JAX_PLATFORMS"), 0);
 	assert_int_equal(setenv("SALUS_WEIGHT", "3", 1), 0);
 	assert_int_equal(unsetenv("SALUS_TIME"), 0);
 	env.reserve = "1,2";
@@ -87,6 +201,7 @@ static void only_what_was_asked_is_set(void **state)
 	assert_string_equal(getenv("SALUS_WEIGHT"), "3");
 	assert_null(getenv("SALUS_TIME"));
 	assert_string_equal(getenv("JAX_PLATFORMS"), "cpu");
+	assert_string_equal(getenv("SALUS_PLUGIN"), "/lib/p.so");
 }
 
 static void what_jax_cannot_read_is_refused(void **state)
@@ -110,7 +225,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_those_of_scripts),
+		cmocka_unit_test(isolated_pythons_are_known),
 		cmocka_unit_test(plugins_of_others_are_kept),
+		cmocka_unit_test(platforms_of_the_user_stay),
+		cmocka_unit_test(folders_of_the_user_stay),
+		cmocka_unit_test(torch_gets_a_device_that_exists),
+		cmocka_unit_test(the_largest_list_fits),
 		cmocka_unit_test(only_what_was_asked_is_set),
 		cmocka_unit_test(what_jax_cannot_read_is_refused),
 	};

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python modules of python/, with frameworks and daemons made up here: what they register, and when."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MODULES = ROOT / "python"
+LIMIT = 60  # seconds; only against hanging
+
+# As much of jax._src.xla_bridge as for_jax.py uses, and of JAX's discovery.
+BRIDGE = '''
+_nonexperimental_plugins = {"cuda"}
+_topology_factories = {}
+_callbacks = []
+
+class hardware_utils:
+    has_visible_nvidia_gpu = staticmethod(lambda: False)
+
+class Registration:
+    def __init__(self, factory, priority, experimental):
+        self.factory, self.priority, self.experimental = factory, priority, experimental
+        self.fail_quietly = True
+
+_backend_factories = {"cpu": Registration("built-in", 0, False), "tpu": Registration("tpu", 300, False)}
+
+def register_plugin(name, library_path, priority=400):
+    experimental = name not in _nonexperimental_plugins
+    _backend_factories[name] = Registration(library_path, priority, experimental)
+    _topology_factories[name] = library_path
+
+def register_plugin_callbacks(callback):
+    _callbacks.append(callback)
+
+def discover():
+    import importlib.metadata, json, os
+    for point in importlib.metadata.entry_points(group="jax_plugins"):
+        __import__(point.value, fromlist=["initialize"]).initialize()
+    for entry in filter(None, os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "").split(",")):
+        register_plugin(entry.split(":")[0], entry.split(":")[1])
+    if "VENDOR" in os.environ:
+        register_plugin(os.environ["VENDOR"], "vendor", 500)
+    for callback in _callbacks:
+        callback(c_api=None)
+    show = {}
+    for name, r in _backend_factories.items():
+        try:
+            factory = r.factory() if callable(r.factory) else r.factory
+        except RuntimeError as error:
+            factory = str(error)
+        show[name] = [factory, r.priority, r.experimental]
+    print(json.dumps({"backends": show, "topologies": _topology_factories,
+                      "gpu": hardware_utils.has_visible_nvidia_gpu()}))
+'''
+
+# As much of torch_xla as for_torch.py uses, and how torch_xla finds plugins.
+PLUGINS = '''
+class DevicePlugin:
+    def configure_single_process(self):
+        raise NotImplementedError
+
+def register():
+    import importlib.metadata
+    return {p.name.upper(): p.load()() for p in importlib.metadata.entry_points(group="torch_xla.plugins")}
+'''
+
+
+class Answering:
+    """A daemon that gives every question the same answer."""
+
+    def __init__(self, folder, answer):
+        self.path = str(folder / "s")
+        self.answer = answer
+        self.questions = []
+        self.server = socket.socket(socket.AF_UNIX)
+        self.server.bind(self.path)
+        self.server.listen(8)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.server.accept()
+            except OSError:
+                return
+            with peer:
+                self.questions.append(json.loads(peer.makefile().readline()))
+                peer.sendall(self.answer)
+
+
+@pytest.fixture
+def folder():
+    with tempfile.TemporaryDirectory(prefix="salus-") as path:
+        yield Path(path)
+
+
+@pytest.fixture
+def installed(folder):
+    """A folder as an installation has it: the modules, entry points, and the frameworks made up here."""
+    for name in ("jax_plugins", "salus_client"):
+        (folder / name).symlink_to(MODULES / name)
+    info = folder / "salus_client-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: salus-client\nVersion: 1\n")
+    (info / "entry_points.txt").write_text((MODULES / "entry_points.txt").read_text())
+    for name, text in {"jax/_src/xla_bridge.py": BRIDGE, "torch_xla/experimental/plugins.py": PLUGINS}.items():
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def run(installed, program, **env):
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1", **env}
+    return subprocess.run([sys.executable, "-S", "-c", program], env=env, capture_output=True, text=True,
+                          timeout=LIMIT)
+
+
+def jax(installed, **env):
+    done = run(installed, "import jax._src.xla_bridge as b; b.discover()", **env)
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def torch(installed, **env):
+    program = ("import os; from torch_xla.experimental import plugins; found = plugins.register();"
+               "print(list(found), found['SALUS'].library_path(), os.environ.get('PJRT_DEVICE'));"
+               "found['SALUS'].configure_single_process()")
+    return run(installed, program, **env)
+
+
+def launched(platform):
+    return {"SALUS_PLUGIN": "/p.so", "PJRT_NAMES_AND_LIBRARY_PATHS": f"x:/x.so,{platform}:/p.so"}
+
+
+PING = b'{"ok": true, "platform": "cpu"}\n'
+
+
+def test_jax_registers_what_was_launched_and_does_not_warn(installed):
+    seen = jax(installed, **launched("cpu"))
+    assert seen["backends"]["cpu"] == ["/p.so", 400, False]
+    assert seen["backends"]["x"] == ["/x.so", 400, True]  # the user's own plugin stays what it is
+    assert not seen["gpu"]
+
+
+def test_a_launched_job_on_cuda_needs_no_gpu(installed):
+    seen = jax(installed, **launched("cuda"))
+    assert seen["backends"]["cuda"] == ["/p.so", 400, False]
+    assert seen["gpu"]
+
+
+def test_a_daemon_makes_a_plain_process_a_job(installed):
+    daemon = Answering(installed, PING)
+    seen = jax(installed, SALUS_SOCKET=daemon.path)
+    library = str(MODULES / "salus_client" / "libsalus_pjrt.so")
+    assert daemon.questions == [{"op": "ping"}]
+    path, priority, experimental = seen["backends"]["cpu"]
+    assert (os.path.realpath(path), priority, experimental) == (library, 1000, False)
+    assert list(seen["topologies"]) == ["cpu"] and "salus" not in seen["backends"]
+
+
+def test_the_vendors_plugin_does_not_win_the_name_back(installed):
+    daemon = Answering(installed, PING.replace(b"cpu", b"cuda"))
+    seen = jax(installed, SALUS_SOCKET=daemon.path, VENDOR="cuda")
+    assert seen["backends"]["cuda"][1:] == [1000, False] and seen["gpu"]
+    assert seen["backends"]["cpu"][0] == "built-in"
+
+
+UNTOUCHED = {"cpu": ["built-in", 0, False], "tpu": ["tpu", 300, False]}
+
+
+@pytest.mark.parametrize("socket_name", [None, "", "nowhere", "jax"])
+def test_without_a_daemon_nothing_changes(installed, socket_name):
+    env = {} if socket_name is None else {"SALUS_SOCKET": socket_name and str(installed / socket_name)}
+    assert jax(installed, **env)["backends"] == UNTOUCHED
+    assert jax(installed, **env, SALUS_REQUIRED="0")["backends"] == UNTOUCHED
+    done = torch(installed, **env)
+    assert done.returncode == 0 and done.stdout.split()[-1] == "None"
+
+
+@pytest.mark.parametrize("answer", [b"", b"hello\n", b"[]\n", b'{"ok": true}\n', b'{"platform": 7}\n', b"\xff\n",
+                                    b"x" * 100000])
+def test_an_answer_that_is_none_changes_nothing(installed, answer):
+    daemon = Answering(installed, answer)
+    assert jax(installed, SALUS_SOCKET=daemon.path)["backends"] == UNTOUCHED
+
+
+def test_a_job_that_needs_salus_does_not_run_beside_it(installed):
+    seen = jax(installed, SALUS_REQUIRED="1", VENDOR="cuda")["backends"]
+    why = "SALUS_REQUIRED is set, but SALUS_SOCKET is not set"
+    assert {name: backend[0] for name, backend in seen.items()} == dict.fromkeys(("cpu", "tpu", "cuda"), why)
+    seen = jax(installed, SALUS_REQUIRED="1", SALUS_SOCKET=str(installed / "no"))["backends"]
+    assert "no salusd answers at" in seen["cpu"][0]
+    done = torch(installed, SALUS_REQUIRED="1")
+    assert done.returncode == 1 and "SALUS_SOCKET is not set" in done.stderr
+
+
+def test_a_torch_job_gets_the_device_that_salusd_serves(installed):
+    daemon = Answering(installed, PING)
+    for env, device in [({}, "SALUS"), ({"PJRT_DEVICE": "CPU"}, "SALUS"), ({"PJRT_DEVICE": "TPU"}, "TPU")]:
+        done = torch(installed, SALUS_SOCKET=daemon.path, **env)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.split()[0] == "['SALUS']" and done.stdout.split()[-1] == device
+    done = torch(installed, **launched("cpu"))
+    assert done.stdout.split() == ["['SALUS']", "/p.so", "SALUS"]
+
+
+def test_the_modules_compile_for_old_pythons_and_import_no_framework():
+    for path in MODULES.rglob("*.py"):
+        compile(path.read_text(), str(path), "exec", dont_inherit=True)
+    probe = ("import sys; sys.path.insert(0, sys.argv[1]); import jax_plugins.salus, salus_client.job, salus_client.for_jax;"
+             "sys.exit(any(m.split('.')[0] in ('jax', 'jaxlib', 'torch', 'torch_xla', 'numpy') for m in sys.modules))")
+    assert subprocess.run([sys.executable, "-IS", "-c", probe, MODULES], timeout=LIMIT).returncode == 0
