@@ -52,7 +52,12 @@ struct sal_memory_facts {
 /* One device and the memories it can address. */
 struct sal_device_facts {
 	struct sal_text platform_name, platform_version;
-	uint32_t api_major, api_minor; /* of the plugin's interface; not sent to clients */
+	/* These are not sent to clients. */
+	uint32_t api_major, api_minor; /* of the plugin's interface */
+	uint64_t memory_bytes; /* that the device can allocate; 0: the device does not say */
+	/* XLA:CPU: the host's memory is the device's, and threads of ours can be its threads. */
+	bool is_host;
+
 	struct sal_values plugin_attributes;
 	struct sal_values topology_attributes;
 	struct sal_text topology; /* serialised; empty if the vendor does not provide it */

@@ -33,6 +33,7 @@
 #include "compile/check.h"
 #include "compile/frame.h"
 #include "device/compiler.h"
+#include "device/option.h"
 #include "wire/facts.h"
 
 #define EXIT_USAGE 64
@@ -45,6 +46,8 @@ struct worker {
 	struct sal_device *device; /* owned */
 	struct sal_stream *stream; /* owned */
 	const char *plugin;
+	const char *plugin_options[SAL_PLUGIN_OPTIONS_MAX + 1];
+	size_t option_count;
 	struct sal_helper_limits limits;
 	int in, out;
 };
@@ -149,7 +152,8 @@ static bool compile_within(const struct worker *w, const struct sal_frame *f, co
 
 static int open_device(struct worker *w, struct sal_err *err)
 {
-	struct sal_device_config cfg = { .plugin_path = w->plugin };
+	struct sal_device_config cfg = { .plugin_path = w->plugin,
+					 .plugin_options = w->plugin_options };
 	int rc = SAL_OK;
 
 	if (w->stream)
@@ -246,7 +250,8 @@ static void harden(void)
 }
 
 static const char usage[] =
-	"usage: salus-compile --plugin PATH|fake [--memory-bytes N] [--cpu-seconds N]\n\n"
+	"usage: salus-compile --plugin PATH|fake [--plugin-option NAME=VALUE]... [--memory-bytes N]\n"
+	"                     [--cpu-seconds N]\n\n"
 	"Compiles programs for salusd. salusd starts this program and talks to it: questions on\n"
 	"standard input, answers on standard output, both binary.\n";
 
@@ -255,6 +260,7 @@ static int parse(struct worker *w, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "plugin", required_argument, NULL, 'p' },
+		{ "plugin-option", required_argument, NULL, 'o' },
 		{ "memory-bytes", required_argument, NULL, 'm' },
 		{ "cpu-seconds", required_argument, NULL, 'c' },
 		{ "help", no_argument, NULL, 'h' },
@@ -266,6 +272,10 @@ static int parse(struct worker *w, int argc, char **argv)
 	       -1) { // NOLINT(concurrency-mt-unsafe)
 		if (c == 'p')
 			w->plugin = optarg;
+		if (c == 'o' && w->option_count == SAL_PLUGIN_OPTIONS_MAX)
+			return EXIT_USAGE;
+		if (c == 'o')
+			w->plugin_options[w->option_count++] = optarg;
 		if (c == 'm')
 			w->limits.memory_bytes = strtoull(optarg, NULL, 10);
 		if (c == 'c')

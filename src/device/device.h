@@ -60,6 +60,7 @@ typedef void sal_done_fn(void *ctx, int code, const char *message);
 
 struct sal_device_config {
 	const char *plugin_path; /* pjrt only */
+	const char *const *plugin_options; /* pjrt only; see option.h; ends with NULL; or NULL */
 	uint64_t memory_bytes; /* fake only: capacity */
 	uint64_t fake_ns; /* fake only: device time of an iteration */
 };
@@ -93,6 +94,11 @@ struct sal_execution {
 	void *done_ctx;
 };
 
+/* What a device says of the memory of a stream. 0: it does not say. */
+struct sal_stream_memory {
+	uint64_t used_bytes, peak_bytes;
+};
+
 struct sal_device_ops {
 	const char *name;
 
@@ -124,6 +130,11 @@ struct sal_device_ops {
 	 * devices may call this.
 	 */
 	uint64_t (*busy_ns)(struct sal_stream *s);
+	/*
+	 * The device memory that the stream uses now, and the most it has used, in the device's own
+	 * words. -SAL_UNIMPLEMENTED: the device does not say.
+	 */
+	int (*memory)(struct sal_stream *s, struct sal_stream_memory *out_memory);
 
 	int (*load)(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		    struct sal_err *err);

@@ -95,6 +95,24 @@ static int add_tune(struct svc_setup *setup, const char *value)
 	return SAL_OK;
 }
 
+static int add_plugin_option(struct svc_setup *setup, const char *value)
+{
+	struct svc_options *o = &setup->options;
+	struct sal_plugin_option option;
+	int rc = sal_plugin_option_parse(value, &option, &setup->err);
+
+	if (rc < 0)
+		return rc;
+	if (o->plugin_option_count == SAL_PLUGIN_OPTIONS_MAX)
+		return sal_err_set(&setup->err, SAL_INVALID_ARGUMENT, "given more than %d times",
+				   SAL_PLUGIN_OPTIONS_MAX);
+	(void)snprintf(setup->plugin_options[o->plugin_option_count], SAL_PLUGIN_OPTION_BYTES, "%s",
+		       value);
+	o->plugin_options[o->plugin_option_count] = setup->plugin_options[o->plugin_option_count];
+	o->plugin_option_count++;
+	return SAL_OK;
+}
+
 static int check_tunes(struct svc_setup *setup)
 {
 	const struct svc_options *o = &setup->options;
@@ -162,12 +180,15 @@ static const struct setting settings[] = {
 	  AT(socket_path), NULL },
 	{ "plugin", "PATH", "the vendor's PJRT plugin (default: XLA:CPU), or `fake`", TEXT,
 	  AT(plugin_path), NULL },
+	{ "plugin-option", "NAME=VALUE", "for the plugin's clients, e.g. memory_fraction=0.5",
+	  CUSTOM, 0, add_plugin_option },
 	{ "policy", "NAME", "who goes first (default fair), or a file, ./mine.so; see below",
 	  CUSTOM, 0, set_policy },
 	{ "tune", "NAME=VALUE", "a knob, or a parameter of the policy; `salus policy` lists them",
 	  CUSTOM, 0, add_tune },
-	{ "memory", "SIZE", "of the device (default: 80 % of what the machine or cgroup allows)",
-	  BYTES, AT(memory_bytes), NULL },
+	{ "memory", "SIZE",
+	  "of the device (default: what it says; XLA:CPU: 80 % of what is allowed here)", BYTES,
+	  AT(memory_bytes), NULL },
 	{ "lanes", "N", "most lanes at once (default auto: as many as pay; 0: as the policy wants)",
 	  CUSTOM, 0, set_lanes },
 	{ "cache", "DIR", "compiled programs (default: the user's cache), or `none`", TEXT,
@@ -356,7 +377,7 @@ static void set_defaults(struct svc_setup *setup)
 	uint64_t allowed_bytes = sal_machine_memory();
 
 	memset(setup, 0, sizeof(*setup));
-	o->memory_bytes = allowed_bytes / 100 * MEMORY_PERCENT;
+	o->host_bytes = allowed_bytes / 100 * MEMORY_PERCENT;
 	o->lanes = DEFAULT_LANES;
 	o->trace_records = SVC_TRACE_ENTRIES;
 	o->cache_bytes = UINT64_C(4) << 30;

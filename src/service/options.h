@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "device/option.h"
 #include "link/paths.h"
 #include "loader/loader.h"
 #include "service/limits.h"
@@ -35,10 +36,14 @@ enum svc_exit {
 struct svc_options {
 	const char *socket_path;
 	const char *plugin_path; /* or "fake" */
+	const char *plugin_options[SAL_PLUGIN_OPTIONS_MAX + 1]; /* ends with NULL */
+	uint32_t plugin_option_count;
 	const char *helper_path;
 	const char *cache_dir; /* NULL: none */
 	const char *log_path; /* NULL: stderr */
-	uint64_t memory_bytes, cache_bytes, log_bytes, idle_exit_ns;
+	uint64_t memory_bytes; /* of the device; 0: not given, see svc_server_open */
+	uint64_t host_bytes; /* that a device may have which is the host */
+	uint64_t cache_bytes, log_bytes, idle_exit_ns;
 	uint64_t compile_time_ns, compile_memory_bytes; /* for one program; for one helper */
 	uint64_t iteration_limit_ns; /* a longer iteration ends its session; 0: no limit */
 	uint32_t lanes, trace_records;
@@ -61,6 +66,7 @@ struct svc_setup {
 	const char *policy_path; /* borrowed: argv or texts; NULL: the policy is built in */
 	char *texts[SVC_SETTINGS_MAX]; /* owned; values from the configuration file */
 	char tunes[SVC_TUNES_MAX][SVC_TUNE_BYTES];
+	char plugin_options[SAL_PLUGIN_OPTIONS_MAX][SAL_PLUGIN_OPTION_BYTES];
 	struct sal_err err;
 };
 

@@ -11,6 +11,7 @@
 #include "base/log/log.h"
 #include "base/sys/clock.h"
 #include "base/sys/machine.h"
+#include "base/units.h"
 #include "compile/pool/pool.h"
 #include "core/engine.h"
 #include "service/client/connections.h"
@@ -41,6 +42,8 @@
  */
 #define GRAINS 16384
 #define GRAIN_BYTES_MAX (UINT64_C(1) << 20)
+/* The part of a device's memory that we leave to the vendor. */
+#define MEMORY_MARGIN 32
 
 uint64_t svc_now_ns(void)
 {
@@ -128,16 +131,48 @@ static bool is_fake(const struct svc_options *options)
 	       (options->plugin_path[4] == '\0' || options->plugin_path[4] == ':');
 }
 
+/*
+ * A device knows its own memory. A small part stays free, because devices round the size of each
+ * allocation up. A device that is the host may use what is allowed here.
+ */
+static int choose_memory(struct svc_server *server, struct sal_err *err)
+{
+	const struct sal_device_facts *facts = server->ops->facts(server->device);
+	struct svc_options *o = &server->options;
+	char asked[SAL_UNITS_TEXT], had[SAL_UNITS_TEXT];
+
+	if (o->memory_bytes > 0 && facts->memory_bytes > 0 && o->memory_bytes > facts->memory_bytes)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "--memory is %s, but the device has %s",
+				   sal_bytes_format(o->memory_bytes, asked, sizeof(asked)),
+				   sal_bytes_format(facts->memory_bytes, had, sizeof(had)));
+	if (o->memory_bytes > 0)
+		return SAL_OK;
+	if (facts->memory_bytes > 0)
+		o->memory_bytes = facts->memory_bytes - facts->memory_bytes / MEMORY_MARGIN;
+	else if (facts->is_host || is_fake(o))
+		o->memory_bytes = o->host_bytes;
+	else
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "%s does not say how much memory its device has: give --memory",
+				   o->plugin_path);
+	return SAL_OK;
+}
+
 static int open_device(struct svc_server *server, struct sal_err *err)
 {
+	const struct svc_options *o = &server->options;
 	struct sal_device_config cfg = {
-		.plugin_path = server->options.plugin_path,
-		.memory_bytes = server->options.memory_bytes,
+		.plugin_path = o->plugin_path,
+		.plugin_options = o->plugin_options,
+		.memory_bytes = o->memory_bytes ? o->memory_bytes : o->host_bytes,
 	};
 	int rc;
 
 	server->ops = is_fake(&server->options) ? &sal_device_fake : &sal_device_pjrt;
 	rc = server->ops->open(&cfg, &server->device, err);
+	if (rc >= 0)
+		rc = choose_memory(server, err);
 	if (rc < 0)
 		return rc;
 	server->carries_in_done = server->ops->can_execute_in_done(server->device);
@@ -157,6 +192,7 @@ static int open_pool(struct svc_server *server, struct sal_err *err)
 	struct sal_compile_config cfg = {
 		.helper_path = server->options.helper_path,
 		.plugin_path = is_fake(&server->options) ? "fake" : server->options.plugin_path,
+		.plugin_options = server->options.plugin_options,
 		.cache_dir = server->options.cache_dir,
 		.cache_bytes = server->options.cache_bytes,
 		.platform_version = facts->platform_version,

@@ -23,6 +23,7 @@
 #include <cmocka.h>
 
 #include "device/fake/fake.h"
+#include "device/option.h"
 
 #define F32 11 /* PJRT_Buffer_Type_F32 */
 #define LANES 4 /* floats in a vector */
@@ -50,6 +51,9 @@ struct subject {
 	struct sal_text options;
 	bool runs_inside; /* all its iterations end inside execute */
 	bool chains; /* its done functions may call execute */
+	bool copies; /* it never uses the host's memory, and has no tiers */
+	bool fails_early; /* execute itself fails if there is no memory */
+	uint64_t limit_bytes; /* the device says that it has so much memory; 0: it does not say */
 };
 
 static struct sal_text text_of(const char *text)
@@ -458,8 +462,11 @@ static void aliased_data_is_released(void **state)
 	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_ALIAS, note, &released, &b,
 			       &t->err));
 	expect(t, b, 5, 1);
-	/* Both devices avoid the copy. */
-	assert_int_equal(told(&released), 0);
+	/* A device that can avoid the copy does. */
+	if (t->subject->copies)
+		assert_int_equal(wait_for(&released, 1), SAL_OK);
+	else
+		assert_int_equal(told(&released), 0);
 	t->ops->free_buffer(b);
 	assert_int_equal(wait_for(&released, 1), SAL_OK);
 	assert_int_equal(told(&released), 1);
@@ -1088,6 +1095,14 @@ static void errors_spread(void **state)
 	float data[LANES];
 
 	x.arg_count = 0;
+	if (t->subject->fails_early) {
+		assert_int_equal(t->ops->execute(failing, &x, &t->err), -SAL_RESOURCE_EXHAUSTED);
+		assert_null(bad);
+		assert_int_equal(told(&done), 0);
+		t->ops->unload(failing);
+		t->ops->unload(after);
+		return;
+	}
 	fine(t, t->ops->execute(failing, &x, &t->err));
 	/* XLA wraps the reason, RESOURCE_EXHAUSTED, into INTERNAL. */
 	assert_true(wait_for(&done, 1) > SAL_OK);
@@ -1266,7 +1281,9 @@ static void tier_1_computes_at_low_priority(void **state)
 	struct bench *t = *state;
 	struct sal_stream *low;
 
-	assert_true(t->ops->has_tiers(t->device));
+	assert_int_equal(t->ops->has_tiers(t->device), !t->subject->copies);
+	if (t->subject->copies)
+		return;
 	fine(t, t->ops->open_stream(t->device, 1, &low, &t->err));
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		assert_int_equal(count_low(t, low, kinds[i]), RUNS);
@@ -1283,6 +1300,10 @@ static void busy_time_belongs_to_its_stream(void **state)
 	struct sal_stream *streams[SAL_TIERS + 1] = { t->stream };
 	uint64_t before_ns;
 
+	if (t->subject->copies) {
+		assert_int_equal(t->ops->busy_ns(t->stream), 0); /* it cannot tell */
+		return;
+	}
 	for (uint32_t i = 0; i < SAL_TIERS; i++)
 		fine(t, t->ops->open_stream(t->device, i, &streams[i + 1], &t->err));
 	for (uint32_t i = 0; i <= SAL_TIERS; i++) {
@@ -1292,6 +1313,81 @@ static void busy_time_belongs_to_its_stream(void **state)
 	}
 	for (uint32_t i = 0; i < SAL_TIERS; i++)
 		t->ops->close_stream(streams[i + 1]);
+}
+
+/* Memory */
+
+/* Frees come late: the device may still work on what was freed. */
+static void wait_for_use_below(struct bench *t, uint64_t bytes)
+{
+	struct sal_stream_memory now = { .used_bytes = bytes };
+
+	for (int i = 0; i < DEADLINE_S * 1000 && now.used_bytes >= bytes; i++) {
+		(void)usleep(1000);
+		fine(t, t->ops->memory(t->stream, &now));
+	}
+	assert_true(now.used_bytes < bytes);
+}
+
+/* What the device says of its memory follows what is done, or the device says nothing at all. */
+static void memory_is_counted(void **state)
+{
+	struct bench *t = *state;
+	const size_t size = sizeof(float) << 20;
+	const int64_t dims[] = { 1 << 20 };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_stream_memory memory;
+	struct sal_buffer *b;
+	float *data;
+
+	assert_int_equal(t->ops->facts(t->device)->memory_bytes, t->subject->limit_bytes);
+	if (t->subject->limit_bytes == 0) {
+		assert_int_equal(t->ops->memory(t->stream, &memory), -SAL_UNIMPLEMENTED);
+		assert_int_equal(memory.used_bytes, 0);
+		return;
+	}
+	data = calloc(1, size);
+	assert_non_null(data);
+	wait_for_use_below(t, size);
+	fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
+	fine(t, t->ops->memory(t->stream, &memory));
+	assert_in_range(memory.used_bytes, size, 2 * size - 1);
+	assert_true(memory.peak_bytes >= memory.used_bytes);
+	t->ops->free_buffer(b);
+	wait_for_use_below(t, size);
+	fine(t, t->ops->memory(t->stream, &memory));
+	assert_true(memory.peak_bytes >= size);
+	free(data);
+}
+
+/* A device with a limit refuses what is beyond it, and has its memory back afterwards. */
+static void memory_has_a_limit(void **state)
+{
+	struct bench *t = *state;
+	uint64_t part = t->subject->limit_bytes / 4;
+	const int64_t dims[] = { (int64_t)(part / sizeof(float)) };
+	const struct sal_array array = { F32, 1, dims };
+	struct sal_buffer *parts[4] = { NULL };
+	struct sal_buffer *more = NULL;
+	float *data;
+
+	if (t->subject->limit_bytes == 0)
+		return;
+	data = calloc(1, part);
+	assert_non_null(data);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 4; i++)
+			fine(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL,
+					       &parts[i], &t->err));
+		refused(t, t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL,
+					  &more, &t->err));
+		assert_null(more);
+		for (int i = 0; i < 4; i++) {
+			assert_int_equal(get(t, parts[i], data, part), SAL_OK);
+			t->ops->free_buffer(parts[i]);
+		}
+	}
+	free(data);
 }
 
 /* What done may do */
@@ -1558,6 +1654,8 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(streams_run_side_by_side),
 		ON_BENCH(tier_1_computes_at_low_priority),
 		ON_BENCH(busy_time_belongs_to_its_stream),
+		ON_BENCH(memory_is_counted),
+		ON_BENCH(memory_has_a_limit),
 		ON_BENCH(iterations_chain_by_waking),
 		ON_BENCH(iterations_chain_from_within_done),
 		ON_BENCH(done_holds_no_lock),
@@ -1610,6 +1708,45 @@ static bool can_watch_plugins(void)
 	return true;
 }
 
+/*
+ * The discrete device calls itself "cpu" or not, reports a lack of memory early or late, and has
+ * fast or slow transfers. Each of its errors in use aborts the process.
+ */
+static int run_discrete(void)
+{
+#define LIMIT "memory_limit=67108864"
+	static const struct {
+		const char *name;
+		const char *options[SAL_PLUGIN_OPTIONS_MAX];
+		bool fails_early;
+	} devices[] = {
+		{ "discrete", { LIMIT }, true },
+		{ "discrete, as cpu", { LIMIT, "platform=cpu", "late_errors=true" }, false },
+		{ "discrete, slow",
+		  { LIMIT, "bandwidth=1000000000", "visible_devices:ints=0" },
+		  true },
+	};
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) {
+		const struct subject discrete = {
+			.name = devices[i].name,
+			.ops = &sal_device_pjrt,
+			.compiler = &sal_compiler_pjrt,
+			.config = { .plugin_path = SAL_TEST_DISCRETE,
+				    .plugin_options = devices[i].options },
+			.program = pjrt_program,
+			.options = { compile_options, sizeof(compile_options) },
+			.copies = true,
+			.fails_early = devices[i].fails_early,
+			.limit_bytes = 67108864,
+		};
+
+		failed += run_suite(&discrete);
+	}
+	return failed;
+}
+
 int main(void)
 {
 	static const struct {
@@ -1652,5 +1789,5 @@ int main(void)
 		print_message("SKIPPED: pjrt: under the thread sanitizer\n");
 		return failed;
 	}
-	return failed + run_suite(&pjrt);
+	return failed + run_suite(&pjrt) + run_discrete();
 }

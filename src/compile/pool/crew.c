@@ -190,6 +190,7 @@ static int fill(struct sal_post *post, struct sal_err *err)
 	struct sal_compile_pool *pool = post->pool;
 	struct sal_helper_config cfg = { .path = pool->helper_path,
 					 .plugin = pool->plugin_path,
+					 .plugin_options = pool->plugin_options,
 					 .limits = pool->limits,
 					 .events = &events,
 					 .ctx = post };

@@ -318,9 +318,11 @@ static void on_close_unstarted(uv_handle_t *handle)
 int sal_helper_start(uv_loop_t *loop, const struct sal_helper_config *cfg,
 		     struct sal_helper **out_helper, struct sal_err *err)
 {
-	struct sal_launch launch = {
-		.path = cfg->path, .plugin = cfg->plugin, .limits = cfg->limits, .ended = on_ended
-	};
+	struct sal_launch launch = { .path = cfg->path,
+				     .plugin = cfg->plugin,
+				     .plugin_options = cfg->plugin_options,
+				     .limits = cfg->limits,
+				     .ended = on_ended };
 	struct sal_helper *h = calloc(1, sizeof(*h));
 	int rc;
 

@@ -36,7 +36,9 @@ struct sal_helper_events {
 };
 
 struct sal_helper_config {
-	const char *path, *plugin; /* read by sal_helper_start only */
+	/* These are read by sal_helper_start only. */
+	const char *path, *plugin;
+	const char *const *plugin_options; /* ends with NULL; or NULL */
 	struct sal_helper_limits limits;
 	const struct sal_helper_events *events;
 	void *ctx;

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "device/option.h"
 
 #define NUMBER_TEXT 24
+#define ARGUMENTS_MAX (7 + 2 * SAL_PLUGIN_OPTIONS_MAX)
 
 static const char *const passing[] = {
 	"PATH",
@@ -54,6 +56,20 @@ static void pick_environment(char *out_env[PASSING_COUNT + 1])
 	out_env[count] = NULL;
 }
 
+/* Adds the options of the plugin behind the other arguments. */
+static void add_options(const char *const *options, char *args[ARGUMENTS_MAX + 1])
+{
+	size_t count = 0;
+
+	while (args[count])
+		count++;
+	for (; options && *options && count + 2 <= ARGUMENTS_MAX; options++) {
+		args[count++] = (char *)"--plugin-option";
+		args[count++] = (char *)*options;
+	}
+	args[count] = NULL;
+}
+
 static uv_stdio_container_t new_pipe(uv_pipe_t *pipe, int direction)
 {
 	return (uv_stdio_container_t){ .flags = (uv_stdio_flags)(UV_CREATE_PIPE | direction),
@@ -68,14 +84,13 @@ int sal_launch(uv_loop_t *loop, const struct sal_launch *launch, uv_process_t *p
 	char memory[NUMBER_TEXT], cpu[NUMBER_TEXT];
 	char *env[PASSING_COUNT + 1];
 	/* libuv does not change the strings. */
-	char *args[] = { (char *)"salus-compile",
-			 (char *)"--plugin",
-			 (char *)launch->plugin,
-			 (char *)"--memory-bytes",
-			 memory,
-			 (char *)"--cpu-seconds",
-			 cpu,
-			 NULL };
+	char *args[ARGUMENTS_MAX + 1] = { (char *)"salus-compile",
+					  (char *)"--plugin",
+					  (char *)launch->plugin,
+					  (char *)"--memory-bytes",
+					  memory,
+					  (char *)"--cpu-seconds",
+					  cpu };
 	uv_process_options_t options = { .file = launch->path,
 					 .args = args,
 					 .env = env,
@@ -85,6 +100,7 @@ int sal_launch(uv_loop_t *loop, const struct sal_launch *launch, uv_process_t *p
 
 	(void)snprintf(memory, sizeof(memory), "%" PRIu64, launch->limits.memory_bytes);
 	(void)snprintf(cpu, sizeof(cpu), "%" PRIu64, launch->limits.cpu_s);
+	add_options(launch->plugin_options, args);
 	pick_environment(env);
 	return uv_spawn(loop, process, &options);
 }

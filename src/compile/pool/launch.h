@@ -15,6 +15,7 @@
 
 struct sal_launch {
 	const char *path, *plugin; /* borrowed */
+	const char *const *plugin_options; /* borrowed; ends with NULL; or NULL */
 	struct sal_helper_limits limits;
 	uv_pipe_t *in, *out, *err; /* borrowed: initialised, not open */
 	uv_exit_cb ended;

@@ -55,6 +55,7 @@ static int copy_config(struct sal_compile_pool *pool, const struct sal_compile_c
 		       struct sal_err *err)
 {
 	const struct sal_identity_source identity = { .plugin_path = cfg->plugin_path,
+						      .plugin_options = cfg->plugin_options,
 						      .platform_version = cfg->platform_version,
 						      .device_kind = cfg->device_kind,
 						      .api_major = cfg->api_major,
@@ -62,6 +63,7 @@ static int copy_config(struct sal_compile_pool *pool, const struct sal_compile_c
 
 	pool->helper_path = strdup(cfg->helper_path);
 	pool->plugin_path = strdup(cfg->plugin_path);
+	pool->plugin_options = cfg->plugin_options;
 	if (!pool->helper_path || !pool->plugin_path)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a compile pool");
 	sal_identity_make(&identity, pool->identity);

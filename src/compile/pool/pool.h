@@ -34,9 +34,11 @@ struct sal_compile_request;
 struct sal_compile_config {
 	const char *helper_path; /* path of salus-compile */
 	const char *plugin_path; /* the helpers' plugin; "fake": the fake device */
+	/* For the helpers' clients (device/option.h); ends with NULL; the pool borrows them. */
+	const char *const *plugin_options;
 	const char *cache_dir; /* NULL: no disk cache */
 	uint64_t cache_bytes; /* size limit of the disk cache */
-	/* These and the plugin's file are part of every key and seal (identity.h). */
+	/* These, the plugin's file and its options are part of every key and seal (identity.h). */
 	struct sal_text platform_version, device_kind;
 	uint32_t api_major, api_minor;
 	uint32_t helpers; /* number of helpers at most; 0: one */

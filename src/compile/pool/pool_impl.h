@@ -96,6 +96,7 @@ STAILQ_HEAD(sal_store_list, sal_store_entry);
 struct sal_compile_pool {
 	uv_loop_t *loop; /* borrowed */
 	char *helper_path, *plugin_path; /* owned */
+	const char *const *plugin_options; /* borrowed: the config; NULL: none */
 	uint8_t identity[SAL_IDENTITY_BYTES];
 	struct sal_disk disk;
 	struct sal_seal seal;

@@ -100,6 +100,8 @@ void sal_identity_make(const struct sal_identity_source *source,
 	add(&state, source->device_kind.at, source->device_kind.size);
 	add_number(&state, source->api_major);
 	add_number(&state, source->api_minor);
+	for (const char *const *o = source->plugin_options; o && *o; o++)
+		add(&state, *o, strlen(*o));
 	if (strcmp(source->plugin_path, FAKE) == 0) {
 		add(&state, FAKE, sizeof(FAKE) - 1);
 	} else if (!add_file(&state, source->plugin_path)) {

@@ -19,6 +19,7 @@
 
 struct sal_identity_source {
 	const char *plugin_path; /* a file, or "fake" */
+	const char *const *plugin_options; /* ends with NULL; or NULL */
 	struct sal_text platform_version, device_kind;
 	uint32_t api_major, api_minor;
 };

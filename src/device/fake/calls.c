@@ -149,6 +149,14 @@ static bool has_tiers(const struct sal_device *d)
 	return true;
 }
 
+/* The fake counts no memory for each stream. */
+static int memory(struct sal_stream *s, struct sal_stream_memory *out_memory)
+{
+	(void)s;
+	*out_memory = (struct sal_stream_memory){ 0 };
+	return -SAL_UNIMPLEMENTED;
+}
+
 static uint64_t busy_ns(struct sal_stream *s)
 {
 	return atomic_load(&s->busy_ns);
@@ -164,6 +172,7 @@ const struct sal_device_ops sal_device_fake = {
 	.open_stream = call_open_stream,
 	.close_stream = sal_fake_stream_close,
 	.busy_ns = busy_ns,
+	.memory = memory,
 	.load = call_load,
 	.unload = call_unload,
 	.upload = call_upload,

@@ -178,7 +178,7 @@ int sal_pjrt_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
 	int rc;
 
 	*out_buffer = NULL;
-	if (!sal_vendor_is_host(s->device) || !sal_vendor_reach(take_buffer, see, (void *)&bytes) ||
+	if (!s->device->facts.is_host || !sal_vendor_reach(take_buffer, see, (void *)&bytes) ||
 	    sal_vendor_shape(s->device, take_buffer->buffer, &shape, NULL) < 0 || !shape.row_major)
 		return sal_err_set(err, SAL_UNIMPLEMENTED, "the buffer needs a copy");
 	b = calloc(1, sizeof(*b));

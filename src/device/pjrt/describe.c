@@ -38,6 +38,21 @@ static bool read_value(const PJRT_NamedValue *from, struct sal_value *to)
 	}
 }
 
+/*
+ * A newer plugin may have longer values than our header, so the plugin's own size leads to the next
+ * value. Some plugins leave the size out.
+ */
+static const PJRT_NamedValue *value_at(const PJRT_NamedValue *values, size_t index)
+{
+	size_t size = values->struct_size;
+
+	if (size < sizeof(*values))
+		size = sizeof(*values);
+	size = (size + _Alignof(PJRT_NamedValue) - 1) / _Alignof(PJRT_NamedValue) *
+	       _Alignof(PJRT_NamedValue);
+	return (const PJRT_NamedValue *)(const void *)((const char *)values + index * size);
+}
+
 int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
 		      struct sal_values *out_values, struct sal_err *err)
 {
@@ -48,7 +63,7 @@ int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, siz
 	if (!at)
 		return no_memory(err);
 	for (size_t i = 0; i < count; i++) {
-		if (read_value(&values[i], &at[known]))
+		if (read_value(value_at(values, i), &at[known]))
 			known++;
 	}
 	*out_values = (struct sal_values){ .at = at, .count = known };
@@ -270,6 +285,59 @@ static int describe_memories(struct sal_device *d, struct sal_err *err)
 	return SAL_OK;
 }
 
+/* Asks a small buffer: the name of a platform does not say where its memory is. */
+static bool is_host(struct sal_device *d)
+{
+	static const struct sal_array array = { .type = PJRT_Buffer_Type_U8 };
+	struct sal_text name = d->facts.platform_name;
+	struct sal_buffer *b = NULL;
+	bool is_reached;
+
+	if (name.size != 3 || memcmp(name.at, "cpu", 3) != 0 ||
+	    !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
+	    sal_pjrt_upload(d->first, &array, "", SAL_UPLOAD_COPY, NULL, NULL, &b, NULL) < 0)
+		return false;
+	{
+		VENDOR_ARGS(d, PJRT_Buffer_IsOnCpu_Args, where, .buffer = b->buffer);
+
+		is_reached = sal_vendor_check(d, d->api->PJRT_Buffer_IsOnCpu(&where.args), NULL) >=
+				     0 &&
+			     where.args.is_on_cpu;
+	}
+	sal_pjrt_free_buffer(b);
+	return is_reached;
+}
+
+static void describe_capacity(struct sal_device *d)
+{
+	VENDOR_ARGS(d, PJRT_Device_MemoryStats_Args, get, .device = d->first->chip);
+
+	d->facts.is_host = is_host(d);
+	if (VENDOR_HAS(d, PJRT_Device_MemoryStats) &&
+	    sal_vendor_check(d, d->api->PJRT_Device_MemoryStats(&get.args), NULL) >= 0 &&
+	    get.args.bytes_limit_is_set && get.args.bytes_limit > 0)
+		d->facts.memory_bytes = (uint64_t)get.args.bytes_limit;
+}
+
+int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory)
+{
+	const struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Device_MemoryStats_Args, get, .device = s->chip);
+
+	*out_memory = (struct sal_stream_memory){ 0 };
+	if (!VENDOR_HAS(d, PJRT_Device_MemoryStats))
+		return -SAL_UNIMPLEMENTED;
+	rc = sal_vendor_check(d, d->api->PJRT_Device_MemoryStats(&get.args), NULL);
+	if (rc < 0)
+		return rc;
+	out_memory->used_bytes = get.args.bytes_in_use > 0 ? (uint64_t)get.args.bytes_in_use : 0;
+	if (get.args.peak_bytes_in_use_is_set && get.args.peak_bytes_in_use > 0)
+		out_memory->peak_bytes = (uint64_t)get.args.peak_bytes_in_use;
+	return SAL_OK;
+}
+
 int sal_vendor_describe(struct sal_device *d, struct sal_err *err)
 {
 	int rc;
@@ -283,5 +351,8 @@ int sal_vendor_describe(struct sal_device *d, struct sal_err *err)
 	rc = describe_chip(d, err);
 	if (rc < 0)
 		return rc;
-	return describe_memories(d, err);
+	rc = describe_memories(d, err);
+	if (rc >= 0)
+		describe_capacity(d);
+	return rc;
 }

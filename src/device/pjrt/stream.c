@@ -5,14 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
+
 static void pjrt_close(struct sal_device *d);
-
-bool sal_vendor_is_host(const struct sal_device *d)
-{
-	const struct sal_text *name = &d->facts.platform_name;
-
-	return name->size == 3 && memcmp(name->at, "cpu", 3) == 0;
-}
 
 static void stream_destroy(struct sal_stream *s)
 {
@@ -27,6 +22,110 @@ static void stream_destroy(struct sal_stream *s)
 	free(s);
 }
 
+/* Options */
+
+/*
+ * By default each CUDA client takes three quarters of the memory for itself when it starts. With
+ * these options the clients of all lanes share one pool, which grows as it is used.
+ */
+static const char *const cuda_options[] = { "allocator=cuda_async", "preallocate=false" };
+#define CUDA_OPTIONS SAL_COUNT(cuda_options)
+
+/* The plugin knows its platform before it has a client: only CUDA's has this attribute. */
+static bool is_cuda(struct sal_device *d)
+{
+	static const char name[] = "cuda_version";
+	struct vendor_bag bag = { 0 };
+	struct sal_values values = { 0 };
+	bool is_found = false;
+
+	VENDOR_ARGS(d, PJRT_Plugin_Attributes_Args, get, .extension_start = NULL);
+
+	if (!VENDOR_HAS(d, PJRT_Plugin_Attributes) ||
+	    sal_vendor_check(d, d->api->PJRT_Plugin_Attributes(&get.args), NULL) < 0)
+		return false;
+	(void)sal_vendor_values(&bag, get.args.attributes, get.args.num_attributes, &values, NULL);
+	for (size_t i = 0; i < values.count; i++)
+		is_found |= values.at[i].name.size == sizeof(name) - 1 &&
+			    memcmp(values.at[i].name.at, name, sizeof(name) - 1) == 0;
+	sal_vendor_bag_empty(&bag);
+	return is_found;
+}
+
+static bool has_option(const struct sal_device *d, struct sal_text name)
+{
+	for (size_t i = 0; i < d->option_count; i++) {
+		struct sal_text known = d->options[i].value.name;
+
+		if (known.size == name.size && memcmp(known.at, name.at, name.size) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int add_option(struct sal_device *d, const char *text, bool is_default, struct sal_err *err)
+{
+	struct sal_plugin_option *o = &d->options[d->option_count];
+	int rc = sal_plugin_option_parse(text, o, err);
+
+	if (rc < 0)
+		return rc;
+	if (!has_option(d, o->value.name))
+		d->option_count++;
+	else if (!is_default)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "the option %s is given twice",
+				   o->text);
+	return SAL_OK;
+}
+
+static int read_options(struct sal_device *d, const char *const *texts, struct sal_err *err)
+{
+	int rc = SAL_OK;
+
+	d->options = calloc(SAL_PLUGIN_OPTIONS_MAX + CUDA_OPTIONS, sizeof(*d->options));
+	if (!d->options)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a device");
+	for (; texts && *texts && rc >= 0; texts++)
+		rc = d->option_count < SAL_PLUGIN_OPTIONS_MAX
+			     ? add_option(d, *texts, false, err)
+			     : sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "a plugin gets at most %d options",
+					   SAL_PLUGIN_OPTIONS_MAX);
+	if (rc < 0 || !is_cuda(d))
+		return rc;
+	for (size_t i = 0; i < CUDA_OPTIONS && rc >= 0; i++)
+		rc = add_option(d, cuda_options[i], true, err);
+	return rc;
+}
+
+/* Clients */
+
+static PJRT_NamedValue named_value(const struct sal_value *from)
+{
+	PJRT_NamedValue to = {
+		.struct_size = PJRT_NamedValue_STRUCT_SIZE,
+		.name = from->name.at,
+		.name_size = from->name.size,
+		.type = (PJRT_NamedValue_Type)from->kind,
+		.value_size = 1,
+	};
+
+	if (from->kind == SAL_VALUE_TEXT) {
+		to.string_value = from->text.at;
+		to.value_size = from->text.size;
+	} else if (from->kind == SAL_VALUE_INTS) {
+		to.int64_array_value = from->numbers;
+		to.value_size = from->number_count;
+	} else if (from->kind == SAL_VALUE_FLOAT) {
+		to.float_value = from->real;
+	} else if (from->kind == SAL_VALUE_BOOL) {
+		to.bool_value = from->number != 0;
+	} else {
+		to.int64_value = from->number;
+	}
+	return to;
+}
+
 /*
  * XLA's CPU client has four devices by default. Other vendors refuse the option that sets the
  * number, before they start anything. Only a client can tell its platform, so we try the option
@@ -34,25 +133,26 @@ static void stream_destroy(struct sal_stream *s)
  */
 static int create_client(struct sal_device *d, PJRT_Client **out_client, struct sal_err *err)
 {
-	static const char name[] = "cpu_device_count";
-	const PJRT_NamedValue option = {
-		.struct_size = PJRT_NamedValue_STRUCT_SIZE,
-		.name = name,
-		.name_size = sizeof(name) - 1,
-		.type = PJRT_NamedValue_kInt64,
-		.int64_value = 1,
-		.value_size = 1,
-	};
+	static const struct sal_value one = { .name = { "cpu_device_count", 16 },
+					      .kind = SAL_VALUE_INT,
+					      .number = 1 };
+	PJRT_NamedValue options[SAL_PLUGIN_OPTIONS_MAX + CUDA_OPTIONS + 1];
+	size_t count = d->option_count;
 	int rc;
 
-	VENDOR_ARGS(d, PJRT_Client_Create_Args, create, .create_options = &option,
-		    .num_options = d->counts_devices ? 1 : 0);
+	VENDOR_ARGS(d, PJRT_Client_Create_Args, create, .create_options = options);
 
 	*out_client = NULL;
+	for (size_t i = 0; i < count; i++)
+		options[i] = named_value(&d->options[i].value);
+	if (has_option(d, one.name))
+		d->counts_devices = false;
+	options[count] = named_value(&one);
+	create.args.num_options = count + d->counts_devices;
 	rc = sal_vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
 	if (rc < 0 && d->counts_devices && !d->first) {
 		d->counts_devices = false;
-		create.args.num_options = 0;
+		create.args.num_options = count;
 		rc = sal_vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
 	}
 	if (rc < 0)
@@ -139,6 +239,14 @@ fail:
 	return rc;
 }
 
+/* Whoever reads an error may not know which plugin was meant. */
+static int name_plugin(const char *path, int rc, struct sal_err *err)
+{
+	if (!err || !path || strstr(err->text, path))
+		return rc;
+	return sal_err_set(err, (enum sal_code)err->code, "%s: %s", path, err->text);
+}
+
 static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **out_device,
 		     struct sal_err *err)
 {
@@ -155,6 +263,9 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	rc = sal_vendor_load(d, cfg->plugin_path, err);
 	if (rc < 0)
 		goto fail;
+	rc = read_options(d, cfg->plugin_options, err);
+	if (rc < 0)
+		goto fail;
 	rc = stream_create(d, 0, &d->first, err);
 	if (rc < 0)
 		goto fail;
@@ -166,7 +277,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	return SAL_OK;
 fail:
 	pjrt_close(d);
-	return rc;
+	return name_plugin(cfg->plugin_path, rc, err);
 }
 
 static void pjrt_close(struct sal_device *d)
@@ -176,6 +287,7 @@ static void pjrt_close(struct sal_device *d)
 	stream_destroy(d->first);
 	sal_vendor_bag_empty(&d->bag);
 	sal_vendor_shelf_fini(&d->shelf);
+	free(d->options);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -186,12 +298,12 @@ static void pjrt_close(struct sal_device *d)
  */
 static bool can_execute_in_done(const struct sal_device *d)
 {
-	return sal_vendor_is_host(d);
+	return d->facts.is_host;
 }
 
 static bool has_tiers(const struct sal_device *d)
 {
-	return sal_vendor_is_host(d);
+	return d->facts.is_host;
 }
 
 static const struct sal_device_facts *pjrt_facts(struct sal_device *d)
@@ -224,7 +336,7 @@ static int pjrt_open_stream(struct sal_device *d, uint32_t tier, struct sal_stre
 
 static uint64_t pjrt_busy_ns(struct sal_stream *s)
 {
-	return sal_vendor_is_host(s->device) ? sal_crew_busy_ns(&s->crew) : 0;
+	return s->device->facts.is_host ? sal_crew_busy_ns(&s->crew) : 0;
 }
 
 static void pjrt_close_stream(struct sal_stream *s)
@@ -254,6 +366,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.open_stream = pjrt_open_stream,
 	.close_stream = pjrt_close_stream,
 	.busy_ns = pjrt_busy_ns,
+	.memory = sal_pjrt_memory,
 	.load = sal_pjrt_load,
 	.unload = sal_pjrt_unload,
 	.upload = sal_pjrt_upload,

@@ -26,6 +26,7 @@
 #include <pjrt_c_api.h>
 
 #include "device/device.h"
+#include "device/option.h"
 #include "device/pjrt/bag.h"
 #include "device/pjrt/crew.h"
 #include "device/pjrt/layouts.h"
@@ -42,6 +43,8 @@ struct sal_device {
 	const PJRT_Api *api;
 	size_t tail; /* bytes of VENDOR_TAIL that we announce to the plugin */
 	const struct layouts_extension *layouts; /* NULL: not offered */
+	struct sal_plugin_option *options; /* owned; for each client */
+	size_t option_count;
 	bool counts_devices; /* the plugin knows the option cpu_device_count */
 	struct sal_stream *first; /* owned */
 	struct sal_device_facts facts; /* points into first's client and bag */
@@ -100,15 +103,11 @@ void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx);
 
-/* stream.c */
-
-/* XLA:CPU: the vendor's threads compute, so we can steer and measure them. */
-bool sal_vendor_is_host(const struct sal_device *d);
-
 /* describe.c */
 
 /* Fills d->facts from d->first. */
 int sal_vendor_describe(struct sal_device *d, struct sal_err *err);
+int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory);
 int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
 		      struct sal_values *out_values, struct sal_err *err);
 

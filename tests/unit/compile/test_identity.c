@@ -64,6 +64,7 @@ static void plugin_says(void **state)
 					      .device_kind = TEXT("cpu"),
 					      .api_minor = 81 };
 	struct sal_identity_source other = source;
+	const char *options[] = { "a=1", NULL };
 
 	folder_path(*state, "plugin.so", path);
 	write_plugin(path, 100, 0);
@@ -80,6 +81,13 @@ static void plugin_says(void **state)
 	other = source;
 	other.api_major = 1;
 	differ(make(&source), make(&other));
+	other = source;
+	other.plugin_options = options;
+	differ(make(&source), make(&other));
+	options[0] = "a=2";
+	differ(make(&source), make(&other));
+	other.plugin_options = options + 1; /* none */
+	agree(make(&source), make(&other));
 }
 
 /* Two plugins that describe themselves with the same words. */
