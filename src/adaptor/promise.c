@@ -104,12 +104,12 @@ void adp_promise_unbind(struct adp_promise *p, PJRT_Buffer *buffer)
 }
 
 /* The lock is held: no buffer can be freed meanwhile. */
-static void uncount_buffers(struct adp_promise *p)
+static void fail_buffers(struct adp_promise *p)
 {
 	PJRT_Buffer *b;
 
 	LIST_FOREACH(b, &p->buffers, bound)
-		adp_buffer_uncount(b);
+		adp_buffer_fail(b);
 }
 
 void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
@@ -125,7 +125,7 @@ void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 	p->code = code;
 	p->message = code && message ? strdup(message) : NULL;
 	if (code)
-		uncount_buffers(p);
+		fail_buffers(p);
 	atomic_store_explicit(&p->fulfilled, true, memory_order_release);
 	from_ns = atomic_load_explicit(&p->waited_from_ns, memory_order_relaxed);
 	c = p->first;

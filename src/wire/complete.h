@@ -27,6 +27,11 @@ struct sal_msg_done {
 	uint32_t tail_size;
 };
 
+/*
+ * SAL_MSG_REFUSED has the layout of a done, with a code: an execution ended before it started. The
+ * client has its donated arguments back.
+ */
+
 /* The daemon no longer uses these bytes of the arena. */
 struct sal_msg_released {
 	struct sal_header header;

@@ -30,6 +30,7 @@ static size_t fixed_size(uint16_t type)
 	case SAL_MSG_REPLY:
 		return sizeof(struct sal_msg_reply);
 	case SAL_MSG_DONE:
+	case SAL_MSG_REFUSED:
 		return sizeof(struct sal_msg_done);
 	case SAL_MSG_RELEASED:
 		return sizeof(struct sal_msg_released);
@@ -112,6 +113,9 @@ bool sal_complete_is_valid(const struct sal_header *h)
 		return has_tail(h, ((const struct sal_msg_reply *)h)->text_size);
 	case SAL_MSG_DONE:
 		return has_tail(h, ((const struct sal_msg_done *)h)->tail_size);
+	case SAL_MSG_REFUSED:
+		return ((const struct sal_msg_done *)h)->code != 0 &&
+		       has_tail(h, ((const struct sal_msg_done *)h)->tail_size);
 	default:
 		return has_tail(h, 0);
 	}

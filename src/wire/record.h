@@ -32,6 +32,7 @@ enum sal_message {
 	SAL_MSG_REPLY = 64,
 	SAL_MSG_DONE,
 	SAL_MSG_RELEASED,
+	SAL_MSG_REFUSED, /* since SAL_MINOR_REFUSED; a struct sal_msg_done */
 	SAL_MSG_COMPLETE_END,
 };
 

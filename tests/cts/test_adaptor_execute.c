@@ -108,6 +108,84 @@ static void donation_is_visible_at_once(void **state)
 	loaded_destroy(p);
 }
 
+/* A program that the device refuses, and that would donate its first argument. */
+#define REFUSED "fake 1\noutput f32 4 = add 0 1\ndonate 0 0\nrefuse 9 not now\n"
+
+static void what_did_not_start_took_nothing(void **state)
+{
+	struct bed *t = *state;
+	PJRT_Buffer *args[2], *out = NULL;
+	PJRT_LoadedExecutable *p, *works;
+	int i;
+
+	if (!t->subject->is_fake)
+		skip();
+	args[0] = put_vector(t, 1);
+	args[1] = put_vector(t, 10);
+	p = compile_text(t, REFUSED);
+	for (i = 0; i < 3; i++) {
+		ok(try_run(p, args, 2, &out));
+		assert_int_equal(ready_code(out), SAL_FAILED_PRECONDITION);
+		assert_false(is_deleted(args[0]));
+		expect_vector(args[0], 1, 1);
+		buffer_destroy(out);
+	}
+	works = compile(t, PROGRAM_DONATE);
+	ok(try_run(works, args, 2, &out));
+	expect_vector(out, 11, 2);
+	assert_true(is_deleted(args[0]));
+	buffer_destroy(out);
+	destroy_all(args, 2);
+	loaded_destroy(p);
+	loaded_destroy(works);
+}
+
+static void expect_buffers(struct bed *t, long count)
+{
+	uint64_t end = host_now_ns() + (uint64_t)(30e9 * host_patience());
+	char answer[65536], *at;
+	long found;
+
+	do {
+		daemon_ask(&t->daemon, "{\"op\":\"ps\"}\n", answer, sizeof(answer));
+		at = strstr(answer, "\"buffers\":");
+		found = at ? strtol(at + strlen("\"buffers\":"), NULL, 10) : -1;
+	} while (found != count && host_now_ns() < end);
+	assert_int_equal(found, count);
+}
+
+/* The host destroys an argument before it comes back: the daemon does not keep it. */
+static void what_comes_back_to_nobody_is_deleted(void **state)
+{
+	struct bed *t = *state;
+	PJRT_Buffer *b, *out = NULL;
+	PJRT_LoadedExecutable *p, *slow;
+	PJRT_Buffer *waits = NULL;
+	int i;
+
+	if (!t->subject->is_fake)
+		skip();
+	slow = compile_text(t, "fake 1\noutput f32 4 = fill 1\ntime 100000000\n");
+	p = compile_text(t, REFUSED);
+	b = put_vector(t, 10);
+	for (i = 0; i < 8; i++) {
+		PJRT_Buffer *args[] = { put_vector(t, 1), b };
+
+		ok(try_run(slow, NULL, 0, &waits));
+		ok(try_run(p, args, 2, &out));
+		if (i % 2)
+			ok(CALL(Buffer_Delete, .buffer = args[0]));
+		buffer_destroy(args[0]);
+		assert_int_equal(ready_code(out), SAL_FAILED_PRECONDITION);
+		buffer_destroy(out);
+		buffer_destroy(waits);
+	}
+	expect_buffers(t, 1);
+	buffer_destroy(b);
+	loaded_destroy(p);
+	loaded_destroy(slow);
+}
+
 static void what_is_not_donatable_stays(void **state)
 {
 	static const int64_t retained[] = { 0 };
@@ -686,6 +764,8 @@ static int run_suite(void)
 	const struct CMUnitTest tests[] = {
 		T(outputs_are_described_at_once),
 		T(donation_is_visible_at_once),
+		T(what_did_not_start_took_nothing),
+		T(what_comes_back_to_nobody_is_deleted),
 		T(what_is_not_donatable_stays),
 		T(what_somebody_looks_at_stays),
 		T(nothing_is_donated_twice),

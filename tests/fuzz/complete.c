@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 		if (h->type == SAL_MSG_REPLY)
 			fuzz_touch(reply + 1, reply->text_size);
-		if (h->type == SAL_MSG_DONE)
+		if (h->type == SAL_MSG_DONE || h->type == SAL_MSG_REFUSED)
 			fuzz_touch(done + 1, done->tail_size);
 	}
 	free(h);

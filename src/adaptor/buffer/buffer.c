@@ -6,6 +6,7 @@
 
 #include "adaptor/buffer/host.h"
 #include "adaptor/buffer/layouts.h"
+#include "adaptor/buffer/loan.h"
 #include "adaptor/buffer/prefetch.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
@@ -80,18 +81,37 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 	return b;
 }
 
-void adp_buffer_uncount(PJRT_Buffer *b)
+static void uncount(PJRT_Buffer *b)
 {
 	if (atomic_exchange(&b->counted, false))
 		(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
+}
+
+void adp_buffer_fail(PJRT_Buffer *b)
+{
+	atomic_store(&b->failed, true);
+	uncount(b);
 }
 
 bool adp_buffer_forget(PJRT_Buffer *b)
 {
 	if (atomic_exchange(&b->deleted, true))
 		return false;
-	adp_buffer_uncount(b);
+	uncount(b);
 	return true;
+}
+
+void adp_buffer_recover(PJRT_Buffer *b)
+{
+	if (!atomic_load(&b->failed) && !atomic_exchange(&b->counted, true))
+		(void)atomic_fetch_add(&b->client->live_bytes, (int64_t)b->bytes);
+	atomic_store(&b->deleted, false);
+}
+
+/* The host deletes it. True if the daemon has to be told. */
+static bool forget_for_good(PJRT_Buffer *b)
+{
+	return adp_buffer_forget(b) || (adp_loan_leave(b) && adp_buffer_forget(b));
 }
 
 /* Tells the daemon. This must not fail; a dead daemon holds no buffer. */
@@ -101,7 +121,7 @@ static void delete_buffer(PJRT_Buffer *b)
 	struct sal_msg_delete *m;
 	uint64_t unseen;
 
-	if (!adp_buffer_forget(b))
+	if (!forget_for_good(b))
 		return;
 	m = adp_reserve(b->client->conn, SAL_MSG_DELETE, sizeof(*m) + sizeof(uint64_t));
 	if (!m)
@@ -119,6 +139,7 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 	if (!args->buffer)
 		return NULL;
 	delete_buffer(args->buffer);
+	(void)adp_loan_leave(args->buffer);
 	if (args->buffer->ready) {
 		adp_promise_unbind(args->buffer->ready, args->buffer);
 		adp_promise_unref(args->buffer->ready);
@@ -260,9 +281,8 @@ void adp_buffer_sent(PJRT_Buffer *b)
 		ask_when_ready(b, b->ready);
 }
 
-PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
+struct adp_promise *adp_buffer_ready(PJRT_Buffer *b)
 {
-	PJRT_Buffer *b = args->buffer;
 	struct adp_promise *ready;
 	bool is_new;
 
@@ -270,10 +290,29 @@ PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 	is_new = !b->ready && make_ready(b);
 	ready = b->ready ? adp_promise_ref(b->ready) : NULL;
 	(void)pthread_mutex_unlock(&b->host_lock);
-	if (!ready)
-		return adp_out_of_memory();
 	if (is_new)
 		ask_when_ready(b, ready);
+	return ready;
+}
+
+PJRT_Error *adp_buffer_await(PJRT_Buffer *b)
+{
+	struct adp_promise *ready = adp_buffer_ready(b);
+	PJRT_Error *error = NULL;
+
+	if (ready && adp_promise_wait(ready) != 0)
+		error = adp_promise_error(ready);
+	adp_promise_unref(ready);
+	return error;
+}
+
+PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
+{
+	PJRT_Buffer *b = args->buffer;
+	struct adp_promise *ready = adp_buffer_ready(b);
+
+	if (!ready)
+		return adp_out_of_memory();
 	/*
 	 * A caller that asks about an upload is going to wait for it. JAX asks about every output.
 	 */

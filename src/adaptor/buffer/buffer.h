@@ -18,6 +18,7 @@
 #include "adaptor/function.h"
 
 struct adp_habit;
+struct adp_loan;
 struct adp_prefetch;
 struct adp_promise;
 
@@ -35,7 +36,10 @@ struct PJRT_Buffer {
 	bool is_output; /* ready is the promise of its execution */
 	_Atomic bool counted; /* in client->live_bytes */
 	_Atomic uint64_t mark; /* of the last Execute that donates it */
-	_Atomic bool deleted;
+	_Atomic bool deleted; /* also while it is lent */
+	_Atomic bool failed; /* it will never have contents */
+	struct adp_loan *_Atomic loan; /* owned reference, or NULL: see loan.h */
+	size_t lent_at; /* its place in the loan */
 	pthread_mutex_t host_lock;
 	void *host; /* owned; a copy of its bytes in this process, see host.h */
 	struct adp_range range; /* where the copy is, if in the arena */
@@ -64,10 +68,18 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
  * accepts it.
  */
 void adp_buffer_sent(PJRT_Buffer *buffer);
-/* Takes its bytes out of the statistics, once. */
-void adp_buffer_uncount(PJRT_Buffer *buffer);
+/*
+ * Why it will never have contents; NULL: it has them. Waits until that is known. Not for callbacks.
+ */
+PJRT_Error *adp_buffer_await(PJRT_Buffer *buffer);
+/* Its promise. NULL for lack of memory. */
+struct adp_promise *adp_buffer_ready(PJRT_Buffer *buffer);
+/* It will never have contents: takes its bytes out of the statistics. */
+void adp_buffer_fail(PJRT_Buffer *buffer);
 /* Marks it deleted and uncounts it; true if it was not deleted before. */
 bool adp_buffer_forget(PJRT_Buffer *buffer);
+/* Undoes adp_buffer_forget. */
+void adp_buffer_recover(PJRT_Buffer *buffer);
 /* Bytes of a dense array in host memory; UINT64_MAX: too many to count. */
 uint64_t adp_host_bytes(PJRT_Buffer_Type type, const int64_t *dims, size_t rank);
 

@@ -68,6 +68,44 @@ static void on_downloaded(void *ctx, const struct adp_answer *answer)
 	download_free(d);
 }
 
+/* A download for which this process has no room. */
+struct no_room {
+	struct download *download; /* owned */
+	struct sal_err err;
+};
+
+/* The buffer has contents, or `failed` says why not: then that is the reason. Takes `failed`. */
+static void on_no_room(PJRT_Error *failed, void *arg)
+{
+	struct no_room *n = arg;
+	struct adp_answer answer = { .code = n->err.code, .text = n->err.text };
+
+	if (failed)
+		adp_error_read(failed, &answer.code, &answer.text);
+	on_downloaded(n->download, &answer);
+	adp_Error_Destroy(&(PJRT_Error_Destroy_Args){ .error = failed });
+	free(n);
+}
+
+/* The download fails as soon as it is known whether the buffer failed before it. Takes d. */
+static PJRT_Error *fail_later(PJRT_Buffer *b, struct download *d, const struct sal_err *err)
+{
+	struct no_room *n = malloc(sizeof(*n));
+	struct adp_promise *ready = n ? adp_buffer_ready(b) : NULL;
+	bool is_told = false;
+
+	if (ready) {
+		*n = (struct no_room){ d, *err };
+		is_told = adp_promise_then(ready, on_no_room, n);
+	}
+	adp_promise_unref(ready);
+	if (is_told)
+		return NULL;
+	free(n);
+	download_free(d);
+	return adp_error_from(err);
+}
+
 /* Requests `whole` bytes of b, of which d wants a part. Takes d. */
 static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t whole)
 {
@@ -78,10 +116,8 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 	uint64_t request;
 
 	if (whole > SAL_INLINE_MAX && !d->in_place &&
-	    adp_range_alloc(conn, whole, &d->range, &err) < 0) {
-		download_free(d);
-		return adp_error_from(&err);
-	}
+	    adp_range_alloc(conn, whole, &d->range, &err) < 0)
+		return fail_later(b, d, &err);
 	place = d->range.at ? d->range.place : (struct sal_place_in_arena){ 0 };
 	request = adp_request(conn, on_downloaded,
 			      d); /* from here on an answer may free d at any time */

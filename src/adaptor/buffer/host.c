@@ -77,6 +77,20 @@ static PJRT_Error *fetch_bytes(PJRT_Buffer *b)
 	return error;
 }
 
+/*
+ * A buffer that is too large for the device is often too large for this process, too: then the
+ * device's reason comes first.
+ */
+static PJRT_Error *find_reason(PJRT_Buffer *b, PJRT_Error *error)
+{
+	PJRT_Error *reason = error ? adp_buffer_await(b) : NULL;
+
+	if (!reason)
+		return error;
+	adp_Error_Destroy(&(PJRT_Error_Destroy_Args){ .error = error });
+	return reason;
+}
+
 static PJRT_Error *find_bytes(PJRT_Buffer *b, void **out)
 {
 	PJRT_Error *error = NULL;
@@ -89,7 +103,7 @@ static PJRT_Error *find_bytes(PJRT_Buffer *b, void **out)
 		error = fetch_bytes(b);
 	*out = b->host;
 	(void)pthread_mutex_unlock(&b->host_lock);
-	return error;
+	return find_reason(b, error);
 }
 
 PJRT_Error *adp_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args *args)

@@ -20,6 +20,7 @@
 struct adp_answer {
 	int code;
 	const char *text; /* if code is not 0 */
+	bool is_refused; /* an execution did not start */
 	uint64_t value;
 	const void *tail;
 	size_t tail_size;

@@ -107,6 +107,7 @@ static void take_notice(struct adp_conn *conn, int code, const char *text)
 static void take_done(struct adp_conn *conn, const struct sal_msg_done *m)
 {
 	struct adp_answer a = { .code = known_code(m->code),
+				.is_refused = m->header.type == SAL_MSG_REFUSED,
 				.tail = m + 1,
 				.tail_size = m->tail_size };
 	char *text = m->code || m->request == 0 ? copy_text(m + 1, m->tail_size) : NULL;
@@ -147,7 +148,7 @@ static bool take_one(struct adp_conn *conn)
 		hang_up(conn->socket);
 		return false;
 	}
-	if (conn->record->type == SAL_MSG_DONE)
+	if (conn->record->type == SAL_MSG_DONE || conn->record->type == SAL_MSG_REFUSED)
 		take_done(conn, (const struct sal_msg_done *)conn->record);
 	else if (conn->record->type == SAL_MSG_REPLY)
 		take_reply(conn, (const struct sal_msg_reply *)conn->record);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/loan.h"
 #include "adaptor/buffer/prefetch.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
@@ -22,6 +23,19 @@ static void on_executed(void *ctx, const struct adp_answer *answer)
 
 	adp_promise_fulfil(promise, answer->code, answer->text);
 	adp_promise_unref(promise);
+}
+
+/* Whoever learns that the execution failed finds the donated arguments as they were before it. */
+static void on_lent_executed(void *ctx, const struct adp_answer *answer)
+{
+	struct adp_loan *loan = ctx;
+
+	if (answer->is_refused)
+		adp_loan_return(loan);
+	else
+		adp_loan_consume(loan);
+	adp_promise_fulfil(adp_loan_promise(loan), answer->code, answer->text);
+	adp_loan_unref(loan);
 }
 
 static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
@@ -132,13 +146,19 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 	return NULL;
 }
 
-/* Donated arguments are deleted from now on. The daemon needs no record for that. */
-static void donate(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
+/*
+ * Donated arguments count as deleted from now on. The daemon needs no record for that. NULL for
+ * lack of memory.
+ */
+static struct adp_loan *lend(const PJRT_LoadedExecutable_Execute_Args *args,
+			     const struct donation *d, struct adp_promise *promise)
 {
+	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise, d->count);
 	size_t i;
 
-	for (i = 0; i < d->count; i++)
-		(void)adp_buffer_forget(args->argument_lists[0][d->args[i]]);
+	for (i = 0; loan && i < d->count; i++)
+		adp_loan_add(loan, args->argument_lists[0][d->args[i]]);
+	return loan;
 }
 
 static void drop_outputs(PJRT_Buffer **outputs, size_t count)
@@ -243,6 +263,43 @@ static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
 			adp_prefetch_send(outputs[i], --planned == 0);
 }
 
+/* An execution that donates nothing. */
+static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
+			       const struct donation *d, struct adp_promise *promise,
+			       uint64_t first, bool more_follows)
+{
+	struct adp_conn *conn = args->executable->program->conn;
+	uint64_t request = adp_request(conn, on_executed, adp_promise_ref(promise));
+	PJRT_Error *error = request ? send_execute(args, d, request, first, more_follows)
+				    : adp_no_request(conn);
+
+	if (error && (!request || adp_request_drop(conn, request)))
+		adp_promise_unref(promise); /* the request's reference */
+	return error;
+}
+
+/* The arguments are lent before the record is sent, because the answer may come at once. */
+static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
+				 const struct donation *d, struct adp_promise *promise,
+				 uint64_t first, bool more_follows)
+{
+	struct adp_conn *conn = args->executable->program->conn;
+	struct adp_loan *loan = lend(args, d, promise);
+	PJRT_Error *error;
+	uint64_t request;
+
+	if (!loan)
+		return adp_out_of_memory();
+	request = adp_request(conn, on_lent_executed, loan);
+	error = request ? send_execute(args, d, request, first, more_follows)
+			: adp_no_request(conn);
+	if (error && (!request || adp_request_drop(conn, request))) {
+		adp_loan_return(loan);
+		adp_loan_unref(loan); /* the request's reference */
+	}
+	return error;
+}
+
 /* The arguments are checked. */
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
@@ -250,7 +307,7 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 	uint32_t outputs = (uint32_t)p->facts->output_count;
 	struct adp_promise *promise = adp_promise_create(p->conn);
 	PJRT_Error *error;
-	uint64_t request, first;
+	uint64_t first;
 	size_t prefetched;
 
 	if (!promise)
@@ -261,12 +318,9 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 		return adp_out_of_memory();
 	}
 	prefetched = plan_prefetch(p, args->output_lists[0]);
-	request = adp_request(p->conn, on_executed, adp_promise_ref(promise));
-	error = request ? send_execute(args, d, request, first, prefetched > 0)
-			: adp_no_request(p->conn);
+	error = (d->count > 0 ? start_lending : start_plain)(args, d, promise, first,
+							     prefetched > 0);
 	if (error) {
-		if (!request || adp_request_drop(p->conn, request))
-			adp_promise_unref(promise); /* the request's reference */
 		drop_outputs(args->output_lists[0], outputs);
 		adp_promise_unref(promise);
 		return error;
@@ -277,7 +331,6 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 		if (!args->device_complete_events[0])
 			error = adp_out_of_memory(); /* the program runs nevertheless */
 	}
-	donate(args, d);
 	adp_promise_unref(promise);
 	return error;
 }

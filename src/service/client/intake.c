@@ -110,6 +110,7 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 
 		if (arg >= m->arg_count || x->is_retained[arg])
 			continue;
+		x->donated_ids[x->donated_count] = ids[arg];
 		x->donated[x->donated_count++] = arg;
 		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[arg]));
 	}
@@ -156,15 +157,18 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->retained = calloc((size_t)m->retained_count + 1, sizeof(*x->retained));
 	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
+	x->donated_ids = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated_ids));
 	x->is_retained = calloc((size_t)m->arg_count + 1, sizeof(*x->is_retained));
 	STAILQ_INIT(&x->waiters);
-	if (x->args && x->outputs && x->retained && x->donated && x->is_retained)
+	if (x->args && x->outputs && x->retained && x->donated && x->donated_ids && x->is_retained)
 		return x;
 	svc_execution_free(x);
 	return NULL;
 }
 
-/* The execution cannot be submitted: fail its outputs and tell the client. */
+/*
+ * The execution cannot be submitted: fail its outputs and tell the client. No argument was donated.
+ */
 static void refuse_execution(struct svc_execution *x, int code, const char *text) SVC_LOCKED
 {
 	size_t i;
@@ -172,7 +176,7 @@ static void refuse_execution(struct svc_execution *x, int code, const char *text
 	for (i = 0; i < x->output_count; i++)
 		if (!x->outputs[i]->is_beyond)
 			svc_buffer_fail(x->outputs[i], code, text);
-	svc_outbox_done(&x->session->outbox, x->request, code, text, strlen(text));
+	svc_refuse_request(x->session, x->request, code, text);
 	svc_execution_free(x);
 }
 
@@ -230,6 +234,15 @@ static void submit(struct svc_session *s, const struct sal_msg_execute *m, struc
 	}
 }
 
+static void refuse_unknown(struct svc_session *s, const struct sal_msg_execute *m) SVC_LOCKED
+{
+	struct sal_err err = { 0 };
+
+	(void)sal_err_set(&err, SAL_INVALID_ARGUMENT, "salusd: there is no program %" PRIu64,
+			  m->program);
+	svc_refuse_request(s, m->request, err.code, err.text);
+}
+
 static enum svc_taken take_execute(struct svc_session *s,
 				   const struct sal_msg_execute *m) SVC_LOCKED
 {
@@ -239,7 +252,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 	uint32_t missing;
 
 	if (!p) {
-		svc_not_found(s, m->request, "program", m->program);
+		refuse_unknown(s, m);
 		return SVC_TAKEN;
 	}
 	if (m->output_count != p->shared->facts->output_count)

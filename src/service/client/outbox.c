@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/facts.h"
 #include "link/socket.h"
 
 /* salusd ends a client that leaves this many bytes unread. */
@@ -123,17 +124,29 @@ static void post(struct svc_outbox *box, struct sal_header *fixed, size_t fixed_
 	(void)pthread_mutex_unlock(&box->lock);
 }
 
+static void post_done(struct svc_outbox *box, uint16_t type, uint64_t request, int code,
+		      struct sal_text tail)
+{
+	struct sal_msg_done m = {
+		.header = { .type = type },
+		.request = request,
+		.code = code,
+		.tail_size = (uint32_t)tail.size,
+	};
+
+	post(box, &m.header, sizeof(m), tail.at, tail.size);
+}
+
 void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const void *tail,
 		     size_t tail_size)
 {
-	struct sal_msg_done m = {
-		.header = { .type = SAL_MSG_DONE },
-		.request = request,
-		.code = code,
-		.tail_size = (uint32_t)tail_size,
-	};
+	post_done(box, SAL_MSG_DONE, request, code, (struct sal_text){ tail, tail_size });
+}
 
-	post(box, &m.header, sizeof(m), tail, tail_size);
+void svc_outbox_refused(struct svc_outbox *box, uint64_t request, int code, const char *text)
+{
+	post_done(box, SAL_MSG_REFUSED, request, code,
+		  (struct sal_text){ text, strnlen(text, SAL_INLINE_MAX) });
 }
 
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,

@@ -40,6 +40,8 @@ void svc_outbox_begin(struct svc_outbox *box);
 void svc_outbox_end(struct svc_outbox *box);
 void svc_outbox_done(struct svc_outbox *box, uint64_t request, int code, const void *tail,
 		     size_t tail_size);
+/* Post the end of an execution that did not start: the client has its donated arguments back. */
+void svc_outbox_refused(struct svc_outbox *box, uint64_t request, int code, const char *text);
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
 		      uint64_t value);
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);

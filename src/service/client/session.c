@@ -227,6 +227,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
 	s->patience.understands = hello->minor >= SAL_MINOR_NEWS;
+	s->takes_back = hello->minor >= SAL_MINOR_REFUSED;
 	copy_name(s->name, hello->name);
 	s->pid = peer->pid;
 	s->uid = peer->uid;

@@ -91,6 +91,7 @@ struct svc_session {
 	/* Records whose iteration is not granted, or whose errand is not done. */
 	uint32_t waiting_count;
 	struct svc_patience patience;
+	bool takes_back; /* the client knows SAL_MSG_REFUSED: it gets donated arguments back */
 
 	/* on the device */
 	struct svc_idmap buffers, programs; /* by the client's ids */

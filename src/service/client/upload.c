@@ -82,13 +82,13 @@ static uint32_t open_stream(const struct svc_session *s) SVC_LOCKED
 	return atomic_load(&s->server->streams[stream].device) ? stream : 0;
 }
 
-/* There is never room for the buffer: the buffer fails, and the text has the numbers. */
-static void refuse_buffer(struct svc_session *s, struct svc_buffer *b) SVC_LOCKED
+/* There is never room for a buffer: the text has the numbers. */
+static void explain_refusal(struct svc_session *s, struct sal_err *err) SVC_LOCKED
 {
 	char text[1000];
 
 	svc_memory_explain(s, &s->refusal, text, sizeof(text));
-	svc_buffer_fail(b, SAL_RESOURCE_EXHAUSTED, text);
+	(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "%s", text);
 }
 
 static void upload_call(struct svc_errand *errand)
@@ -157,6 +157,7 @@ static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_up
 enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_upload *m)
 {
 	const int64_t *dims = (const int64_t *)(m + 1);
+	struct sal_err err = { 0 };
 	enum svc_answer answer;
 	struct svc_buffer *b;
 	enum svc_taken taken;
@@ -172,8 +173,10 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 		return taken;
 	if (answer == SVC_YES && b->code == 0)
 		return upload_post(s, m, b);
-	if (b->code == 0)
-		refuse_buffer(s, b);
+	if (b->code == 0) {
+		explain_refusal(s, &err);
+		svc_buffer_fail(b, err.code, err.text);
+	}
 	if (m->from.size > 0)
 		svc_outbox_released(&s->outbox, &m->from);
 	return SVC_TAKEN;
@@ -184,7 +187,8 @@ struct copy {
 	struct svc_errand errand;
 	struct svc_buffer *from, *to; /* owned references */
 	struct sal_buffer *device;
-	struct sal_err err;
+	bool has_room; /* the session's promised bytes contain the copy */
+	struct sal_err err; /* from the start: there is no room */
 };
 
 static struct copy *copy_of(struct svc_errand *errand)
@@ -208,11 +212,11 @@ static void copy_call(struct svc_errand *errand)
 	struct svc_session *s = c->from->session;
 	const struct sal_device_ops *vendor = svc_vendor(s->server);
 
-	if (!svc_buffer_is_resident(c->from)) {
+	if (c->from->code || (c->has_room && !svc_buffer_is_resident(c->from)))
 		(void)sal_err_set(&c->err, c->from->code ? c->from->code : SAL_INTERNAL, "%s",
 				  c->from->text ? c->from->text : "its source is paged out");
+	if (c->err.code)
 		return;
-	}
 	if (vendor->copy(c->from->device, &c->device, &c->err) < 0)
 		return;
 	(void)atomic_fetch_add(&s->reads, 1);
@@ -225,7 +229,8 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 	struct copy *c = copy_of(errand);
 	struct svc_session *s = c->from->session;
 
-	s->promised_bytes -= svc_buffer_charge(c->to);
+	if (c->has_room)
+		s->promised_bytes -= svc_buffer_charge(c->to);
 	svc_waiting_end(s);
 	if (c->err.code)
 		svc_buffer_fail(c->to, c->err.code, c->err.text);
@@ -245,8 +250,12 @@ static void copy_start(struct svc_waiter *w) SVC_LOCKED
 	svc_buffer_come(c->to);
 }
 
+/*
+ * A copy without room waits for its source, too: if the source fails, the user has to know that
+ * reason.
+ */
 static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
-				struct svc_buffer *to) SVC_LOCKED
+				struct svc_buffer *to, bool has_room) SVC_LOCKED
 {
 	struct copy *c = calloc(1, sizeof(*c));
 
@@ -258,7 +267,11 @@ static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
 					 .is_brief = from->bytes <= SVC_BRIEF_BYTES };
 	c->from = svc_buffer_ref(from);
 	c->to = svc_buffer_ref(to);
-	s->promised_bytes += svc_buffer_charge(to);
+	c->has_room = has_room;
+	if (has_room)
+		s->promised_bytes += svc_buffer_charge(to);
+	else
+		explain_refusal(s, &c->err);
 	svc_waiting_begin(s);
 	svc_buffer_wait(from, &c->waiter);
 	return SVC_TAKEN;
@@ -274,7 +287,10 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 
 	if (svc_idmap_find(&s->buffers, m->to))
 		return SVC_BROKEN;
-	answer = svc_memory_ask(s, bytes > SVC_BUFFER_BYTES_MIN ? bytes : SVC_BUFFER_BYTES_MIN);
+	if (from && from->code)
+		answer = SVC_NO; /* it needs no room */
+	else
+		answer = svc_memory_ask(s, svc_bytes_charge(bytes));
 	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
 	taken = svc_new_buffer(s, m->to, bytes, &to);
@@ -283,9 +299,9 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 	if (!from)
 		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
 				"copied from a buffer that does not exist");
-	else if (answer == SVC_NO)
-		refuse_buffer(s, to);
+	else if (from->code)
+		svc_buffer_fail(to, from->code, from->text);
 	else
-		return copy_post(s, from, to);
+		return copy_post(s, from, to, answer == SVC_YES);
 	return SVC_TAKEN;
 }

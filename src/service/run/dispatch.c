@@ -84,6 +84,7 @@ void svc_execution_free(struct svc_execution *x)
 	free(x->retained);
 	free(x->is_retained);
 	free(x->donated);
+	free(x->donated_ids);
 	free(x->device_args);
 	free(x->device_outputs);
 	free(x->text);
@@ -148,6 +149,7 @@ void svc_execution_fail(struct svc_execution *x, int code, const char *text)
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_fail(x->outputs[i], code, text);
 	set_failure(x, code, text);
+	svc_execution_give_back(x);
 	x->end_ns = svc_now_ns();
 	svc_dispatch_push(x);
 }
@@ -277,8 +279,11 @@ static void report(struct svc_execution *x)
 {
 	const char *why = x->text ? x->text : "";
 
-	svc_outbox_done(&x->session->outbox, x->request, x->code, x->code ? why : NULL,
-			x->code ? strlen(why) : 0);
+	if (x->is_refused)
+		svc_outbox_refused(&x->session->outbox, x->request, x->code, why);
+	else
+		svc_outbox_done(&x->session->outbox, x->request, x->code, x->code ? why : NULL,
+				x->code ? strlen(why) : 0);
 }
 
 /* The engine will never grant this execution. */
@@ -294,6 +299,7 @@ static void refuse(struct svc_execution *x) SVC_LOCKED
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_fail(x->outputs[i], code, text);
 	set_failure(x, (int)code, text);
+	svc_execution_give_back(x);
 	report(x);
 	svc_execution_free(x);
 	svc_memory_settle(s);

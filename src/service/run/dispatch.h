@@ -81,6 +81,7 @@ struct svc_execution {
 	int64_t *retained; /* owned; arguments that must not be donated */
 	bool *is_retained; /* owned; one for each argument: is it in `retained`? */
 	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
+	uint64_t *donated_ids; /* owned; the client's ids of these, which ended at the submission */
 	size_t arg_count, output_count, retained_count, donated_count;
 	STAILQ_HEAD(, svc_waiter) waiters; /* they wait for its end */
 	uint32_t lane, tier; /* once granted */
@@ -106,6 +107,7 @@ struct svc_execution {
 	_Atomic int halves;
 	int code; /* not 0: the execution failed */
 	char *text; /* owned; why it failed */
+	bool is_refused; /* it failed before it started, and the client has its donations back */
 };
 
 static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
@@ -129,6 +131,11 @@ void svc_execution_free(struct svc_execution *x) SVC_LOCKED;
 /* Write a text for people: why the engine refused the execution. Returns the code for the job. */
 enum sal_code svc_refusal_explain(const struct svc_execution *x, char *text,
 				  size_t size) SVC_LOCKED;
+/* The execution fails before it started: the client's ids of donated arguments are valid again. */
+void svc_execution_give_back(struct svc_execution *x) SVC_LOCKED;
+/* Tell the client that the execution cannot start, and why. */
+void svc_refuse_request(struct svc_session *s, uint64_t request, int code,
+			const char *text) SVC_LOCKED;
 /* The execution cannot run: its outputs fail, and the execution counts as ended. */
 void svc_execution_fail(struct svc_execution *x, int code, const char *text) SVC_LOCKED;
 /*

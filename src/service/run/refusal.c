@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refusal - a text for people: why the engine refused an iteration.
+ * refusal - an iteration that does not start: why the engine refused it, in a text for people, and
+ * what the client gets back.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "core/engine.h"
+#include "service/client/outbox.h"
 #include "service/client/session.h"
+#include "service/idmap.h"
+#include "service/memory/buffer.h"
 #include "service/memory/memory.h"
 #include "service/run/dispatch.h"
 #include "service/server.h"
@@ -32,14 +37,55 @@ static void explain_deadline(const struct svc_execution *x, char *text, size_t s
 		       load[0] ? ", or run fewer jobs with deadlines" : "");
 }
 
+/* An argument that failed: its reason is what the user has to know. NULL: none did. */
+static const struct svc_buffer *find_failed(const struct svc_execution *x)
+{
+	size_t i;
+
+	for (i = 0; i < x->arg_count; i++)
+		if (x->args[i]->code)
+			return x->args[i];
+	return NULL;
+}
+
 enum sal_code svc_refusal_explain(const struct svc_execution *x, char *text, size_t size)
 {
 	const struct sal_record *refusal = &x->decision.refusal;
+	const struct svc_buffer *failed = find_failed(x);
 
+	if (failed) {
+		(void)snprintf(text, size, "%s", failed->text ? failed->text : "");
+		return (enum sal_code)failed->code;
+	}
 	if (refusal->reason != SAL_REFUSE_DEADLINE && refusal->reason != SAL_REFUSE_LOAD) {
 		svc_memory_explain(x->session, refusal, text, size);
 		return SAL_RESOURCE_EXHAUSTED;
 	}
 	explain_deadline(x, text, size);
 	return SAL_DEADLINE_EXCEEDED;
+}
+
+/* An id may be in use again, or there may be no memory for it: then the buffer ends. */
+void svc_execution_give_back(struct svc_execution *x)
+{
+	struct svc_session *s = x->session;
+	size_t i;
+
+	if (!s->takes_back || s->state != SVC_OPEN)
+		return;
+	for (i = 0; i < x->donated_count; i++) {
+		struct svc_buffer *b = x->args[x->donated[i]];
+
+		if (svc_idmap_add(&s->buffers, x->donated_ids[i], b))
+			(void)svc_buffer_ref(b);
+	}
+	x->is_refused = true;
+}
+
+void svc_refuse_request(struct svc_session *s, uint64_t request, int code, const char *text)
+{
+	if (s->takes_back)
+		svc_outbox_refused(&s->outbox, request, code, text);
+	else
+		svc_outbox_done(&s->outbox, request, code, text, strlen(text));
 }

@@ -76,7 +76,7 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 	(void)atomic_fetch_add(&conn->polls, 1);
 }
 
-void adp_buffer_uncount(PJRT_Buffer *buffer)
+void adp_buffer_fail(PJRT_Buffer *buffer)
 {
 	atomic_store(&buffer->counted, false);
 }

@@ -457,7 +457,8 @@ static void keep_answer(struct run_client *c)
 {
 	const struct sal_msg_done *done = (const struct sal_msg_done *)c->record;
 	const struct sal_msg_reply *reply = (const struct sal_msg_reply *)c->record;
-	bool is_done = c->record->type == SAL_MSG_DONE;
+	bool is_refused = c->record->type == SAL_MSG_REFUSED;
+	bool is_done = is_refused || c->record->type == SAL_MSG_DONE;
 	struct run_answer *a = &c->answers[c->answer_count];
 
 	if (c->record->type == SAL_MSG_RELEASED) {
@@ -470,6 +471,7 @@ static void keep_answer(struct run_client *c)
 	c->answer_count++;
 	a->request = is_done ? done->request : reply->request;
 	a->code = is_done ? done->code : reply->code;
+	a->is_refused = is_refused;
 	a->size = is_done ? done->tail_size : reply->text_size;
 	assert_in_range(a->size, 0, sizeof(a->tail));
 	memcpy(a->tail, is_done ? (const void *)(done + 1) : (const void *)(reply + 1), a->size);

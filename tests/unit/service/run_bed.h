@@ -39,6 +39,7 @@ struct run_bed {
 struct run_answer {
 	uint64_t request;
 	int code;
+	bool is_refused; /* a SAL_MSG_REFUSED */
 	size_t size;
 	unsigned char tail[SAL_INLINE_MAX];
 };

@@ -386,6 +386,131 @@ static void a_refused_iteration_leaves_nothing(void **state)
 	close_one();
 }
 
+#define DONATE "fake 1\noutput u8 64 = add 0 1\ndonate 0 0\n"
+
+/* Run a program that donates buffer 1, and that fails. Buffers 1 and 2 have 64 bytes, 1 and 2. */
+static void run_in_vain(const char *plugin, const char *program, bool takes_back, int code)
+{
+	static const uint64_t args[] = { 1, 2 };
+
+	bed_open(&bed, &(struct run_config){ .memory_bytes = 1 << 20, .plugin = plugin });
+	client_open(&a, &bed, "a");
+	svc_lock(&bed.server);
+	a.session->takes_back = takes_back;
+	svc_unlock(&bed.server);
+	client_program(&a, 1, program);
+	client_upload(&a, 1, 64, 1);
+	client_upload(&a, 2, 64, 2);
+	assert_int_equal(client_answer(&a, client_execute(&a, 1, 10, 1, args, 2)), code);
+}
+
+static void end_in_vain(void)
+{
+	BED_WAIT(&bed, a.session->promised_bytes == 0 && a.session->queued_bytes == 0);
+	bed_check(&bed);
+	close_one();
+}
+
+/* An iteration that does not start consumes nothing, whoever refuses it. */
+static void donations_come_back(void **state)
+{
+	static const struct {
+		const char *plugin, *program;
+		int code;
+	} rows[] = {
+		{ NULL, DONATE "temp 4000000\n", SAL_RESOURCE_EXHAUSTED },
+		{ NULL, DONATE "refuse 9 not now\n", SAL_FAILED_PRECONDITION },
+		{ "fake:execute@1=8", DONATE, SAL_RESOURCE_EXHAUSTED },
+		{ "fake:load@1=14", DONATE, SAL_UNAVAILABLE },
+	};
+	static const uint64_t args[] = { 1, 2 };
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		run_in_vain(rows[i].plugin, rows[i].program, true, rows[i].code);
+		assert_true(a.answer.is_refused);
+		client_expect(&a, 1, 64, 1);
+		client_program(&a, 2, DONATE);
+		assert_int_equal(client_answer(&a, client_execute(&a, 2, 20, 1, args, 2)), 0);
+		client_expect(&a, 20, 64, 3);
+		assert_int_equal(client_answer(&a, client_download(&a, 1, 64)),
+				 SAL_INVALID_ARGUMENT);
+		end_in_vain();
+	}
+}
+
+/* The device has begun: the argument is consumed. */
+static void donations_of_a_failed_run_are_gone(void **state)
+{
+	(void)state;
+	run_in_vain(NULL, DONATE "fail 13 it burns\n", true, SAL_INTERNAL);
+	assert_false(a.answer.is_refused);
+	assert_int_equal(client_answer(&a, client_download(&a, 1, 64)), SAL_INVALID_ARGUMENT);
+	end_in_vain();
+}
+
+/* An older client has forgotten its buffer. */
+static void donations_of_older_clients_are_gone(void **state)
+{
+	(void)state;
+	run_in_vain(NULL, DONATE "refuse 9 not now\n", false, SAL_FAILED_PRECONDITION);
+	assert_false(a.answer.is_refused);
+	BED_WAIT(&bed, !svc_idmap_find(&a.session->buffers, 1));
+	end_in_vain();
+}
+
+/* A client that reuses the id at once keeps its new buffer. */
+static void a_donation_yields_to_a_new_buffer(void **state)
+{
+	static const uint64_t args[] = { 1, 2 };
+	uint64_t slow, run;
+
+	(void)state;
+	open_one(NULL);
+	svc_lock(&bed.server);
+	a.session->takes_back = true;
+	svc_unlock(&bed.server);
+	client_program(&a, 1, SLOW_FILL);
+	client_program(&a, 2, DONATE "refuse 9 not now\n");
+	client_upload(&a, 1, 64, 1);
+	client_upload(&a, 2, 64, 2);
+	slow = client_execute(&a, 1, 10, 1, NULL, 0);
+	run = client_execute(&a, 2, 11, 1, args, 2);
+	client_upload(&a, 1, 64, 9);
+	assert_int_equal(client_answer(&a, slow), 0);
+	assert_int_equal(client_answer(&a, run), SAL_FAILED_PRECONDITION);
+	client_expect(&a, 1, 64, 9);
+	close_one();
+}
+
+/* The user has to know why the first iteration failed, whatever the next one needs. */
+static void the_first_reason_is_told(void **state)
+{
+	static const uint64_t arg[] = { 10 };
+	uint64_t run, copy, next;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ .memory_bytes = 1 << 20 });
+	client_open(&a, &bed, "a");
+	client_program(&a, 1, "fake 1\noutput u8 4000000 = fill 7\ntemp 12345\n");
+	client_program(&a, 2, "fake 1\noutput u8 4000000 = copy 0\n");
+	run = client_execute(&a, 1, 10, 1, NULL, 0);
+	client_copy(&a, 10, 11);
+	next = client_execute(&a, 2, 12, 1, arg, 1);
+	assert_int_equal(client_answer(&a, run), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "12.1KiB scratch", 15));
+	assert_int_equal(client_answer(&a, next), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "12.1KiB scratch", 15));
+	copy = client_await(&a, 11);
+	assert_int_equal(client_answer(&a, copy), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "12.1KiB scratch", 15));
+	client_copy(&a, 10, 13); /* now it is known that its source failed */
+	assert_int_equal(client_answer(&a, client_await(&a, 13)), SAL_RESOURCE_EXHAUSTED);
+	assert_non_null(memmem(a.answer.tail, a.answer.size, "12.1KiB scratch", 15));
+	end_in_vain();
+}
+
 /* Learning */
 
 /*
@@ -447,6 +572,11 @@ int main(void)
 		cmocka_unit_test(a_donation_to_a_failed_iteration_leaves_nothing),
 		cmocka_unit_test(decisions_are_carried_out_once),
 		cmocka_unit_test(a_refused_iteration_leaves_nothing),
+		cmocka_unit_test(donations_come_back),
+		cmocka_unit_test(donations_of_a_failed_run_are_gone),
+		cmocka_unit_test(donations_of_older_clients_are_gone),
+		cmocka_unit_test(a_donation_yields_to_a_new_buffer),
+		cmocka_unit_test(the_first_reason_is_told),
 		cmocka_unit_test(the_worker_starts_what_is_known_to_be_brief),
 		cmocka_unit_test(a_program_that_computes_inside_the_call_slowness),
 	};

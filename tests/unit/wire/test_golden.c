@@ -79,6 +79,8 @@ static void constants(void **state)
 	assert_memory_equal(&number, magic, 8);
 	assert_int_equal(SAL_WIRE_MAJOR, 1);
 	assert_int_equal(SAL_MINOR_HOLDING, 2);
+	assert_int_equal(SAL_MINOR_REFUSED, 4);
+	assert_int_equal(SAL_MSG_REFUSED, 67);
 	assert_int_equal(SAL_HELLO_BYTES_MIN, 184);
 	assert_int_equal(SAL_HELLO_INFERENCE, 1);
 	assert_int_equal(SAL_HELLO_UNDECLARED, 2);

@@ -298,6 +298,13 @@ static void completions_count_their_tails(void **state)
 		m = blank(SAL_MSG_DONE, sizeof(m->done), rows[i].sent);
 		m->done.tail_size = rows[i].said;
 		expect("done", m, false, rows[i].right);
+		m = blank(SAL_MSG_REFUSED, sizeof(m->done), rows[i].sent);
+		m->done.tail_size = rows[i].said;
+		expect("refused without a code", m, false, false);
+		m = blank(SAL_MSG_REFUSED, sizeof(m->done), rows[i].sent);
+		m->done.tail_size = rows[i].said;
+		m->done.code = 8;
+		expect("refused", m, false, rows[i].right);
 	}
 	VALID_COMPLETE("released", blank(SAL_MSG_RELEASED, sizeof(struct sal_msg_released), 0));
 }
