@@ -990,6 +990,66 @@ static void views_are_copies(void **state)
 	assert_ptr_equal(gone, data);
 }
 
+static PJRT_Error *view_with_layout(const struct bed *t, void *data,
+				    PJRT_Buffer_MemoryLayout *layout, PJRT_Buffer **out)
+{
+	static const int64_t dims[] = { 2, 3, 4 };
+	ARGS(Client_CreateViewOfDeviceBuffer, v, .client = t->client, .device_buffer_ptr = data,
+	     .dims = dims, .num_dims = 3, .element_type = PJRT_Buffer_Type_S32, .layout = layout,
+	     .device = t->device);
+	PJRT_Error *error = api->PJRT_Client_CreateViewOfDeviceBuffer(&v);
+
+	*out = v.buffer;
+	return error;
+}
+
+/* The numbers of a view whose elements lie `strides` apart. */
+static void expect_view(PJRT_Buffer *b, const int64_t strides[3])
+{
+	static const int64_t row_major[] = { 2, 1, 0 };
+	int32_t down[24];
+	int64_t i;
+
+	ok(get_with_layout(b, down, sizeof(down), row_major, 3));
+	for (i = 0; i < 24; i++)
+		assert_int_equal(down[i],
+				 i / 12 * strides[0] + i / 4 % 3 * strides[1] + i % 4 * strides[2]);
+	buffer_destroy(b);
+}
+
+/* A transposed array of numpy arrives as a view with its dimensions in another order. */
+static void views_have_layouts(void **state)
+{
+	static const int64_t orders[][3] = { { 2, 1, 0 }, { 0, 1, 2 }, { 1, 2, 0 } };
+	static const int64_t strides[][3] = { { 12, 4, 1 }, { 1, 2, 6 }, { 12, 1, 3 } };
+	static const int64_t bad[] = { 0, 0, 1 }, bytes[] = { 4, 8, 24 };
+	struct bed *t = *state;
+	PJRT_Buffer_MemoryLayout layout = { .struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
+					    .type = PJRT_Buffer_MemoryLayout_Type_Tiled };
+	PJRT_Buffer *b = NULL;
+	int32_t data[24];
+	size_t i;
+
+	for (i = 0; i < 24; i++)
+		data[i] = (int32_t)i;
+	layout.tiled.minor_to_major_size = 3;
+	for (i = 0; i < 3; i++) {
+		layout.tiled.minor_to_major = orders[i];
+		ok(view_with_layout(t, data, &layout, &b));
+		expect_view(b, strides[i]);
+	}
+	layout.tiled.minor_to_major = bad;
+	refused(view_with_layout(t, data, &layout, &b), SAL_INVALID_ARGUMENT, NULL);
+	layout.tiled.minor_to_major = orders[0];
+	layout.tiled.minor_to_major_size = 2;
+	refused(view_with_layout(t, data, &layout, &b), SAL_INVALID_ARGUMENT, NULL);
+	layout.type = PJRT_Buffer_MemoryLayout_Type_Strides;
+	layout.strides.byte_strides = bytes;
+	layout.strides.num_byte_strides = 3;
+	ok(view_with_layout(t, data, &layout, &b));
+	expect_view(b, strides[1]);
+}
+
 /*
  * On a full device the upload fails, the use of its buffer gives the reason, and the next upload
  * works.
@@ -1059,6 +1119,7 @@ static int run_suite(void)
 		T(deletion_lets_downloads_finish),
 		T(copies_are_their_own),
 		T(views_are_copies),
+		T(views_have_layouts),
 		T(what_is_left_outlives_its_client),
 		T(a_full_device_poisons_the_buffer),
 	};

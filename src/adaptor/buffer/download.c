@@ -173,25 +173,9 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 	return error;
 }
 
-/*
- * Strides of a dense array whose dimensions are in that order; false if minor_to_major is no order.
- */
 static bool fill_strides(const PJRT_Buffer *b, const int64_t *minor_to_major, int64_t *out)
 {
-	bool seen[SAL_RANK_MAX] = { false };
-	int64_t stride = (int64_t)sal_type_bytes(b->type);
-	size_t i;
-
-	for (i = 0; i < b->rank; i++) {
-		int64_t dim = minor_to_major[i];
-
-		if (dim < 0 || dim >= (int64_t)b->rank || seen[dim])
-			return false;
-		seen[dim] = true;
-		out[dim] = stride;
-		stride *= b->dims[dim];
-	}
-	return true;
+	return adp_dense_strides(b->rank, sal_type_bytes(b->type), b->dims, minor_to_major, out);
 }
 
 /*

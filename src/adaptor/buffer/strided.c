@@ -163,3 +163,22 @@ void adp_copy_strided(const struct adp_strided *array, const char *from, char *t
 	choose_plane(&p);
 	copy_axis(&p, 0, from, to);
 }
+
+bool adp_dense_strides(size_t rank, size_t element, const int64_t *dims,
+		       const int64_t *minor_to_major, int64_t *out)
+{
+	bool seen[SAL_RANK_MAX] = { false };
+	int64_t stride = (int64_t)element;
+	size_t i;
+
+	for (i = 0; i < rank; i++) {
+		int64_t dim = minor_to_major[i];
+
+		if (dim < 0 || dim >= (int64_t)rank || seen[dim])
+			return false;
+		seen[dim] = true;
+		out[dim] = stride;
+		stride *= dims[dim];
+	}
+	return true;
+}

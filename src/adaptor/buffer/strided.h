@@ -3,6 +3,7 @@
 #ifndef SAL_ADAPTOR_BUFFER_STRIDED_H
 #define SAL_ADAPTOR_BUFFER_STRIDED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,12 @@ struct adp_strided {
 	const int64_t *from, *to;
 };
 
+/*
+ * Strides of a dense array whose dimensions are in that order in memory; false if minor_to_major is
+ * no order. rank <= SAL_RANK_MAX.
+ */
+bool adp_dense_strides(size_t rank, size_t element, const int64_t *dims,
+		       const int64_t *minor_to_major, int64_t *out);
 void adp_copy_strided(const struct adp_strided *array, const char *from, char *to);
 
 #endif

@@ -147,6 +147,34 @@ PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Arg
 	return args->done_with_host_buffer ? NULL : adp_out_of_memory();
 }
 
+/*
+ * The strides of the caller's array, in bytes. NULL: row-major. A layout that we cannot read is an
+ * error, never ignored: the numbers would be in the wrong places.
+ */
+static PJRT_Error *read_layout(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args,
+			       struct host_array *a, int64_t *strides)
+{
+	const PJRT_Buffer_MemoryLayout *layout = args->layout;
+	uint64_t size = adp_host_bytes(args->element_type, a->dims, a->rank);
+	bool is_good = false;
+
+	if (!layout || size == 0 || size == UINT64_MAX || a->rank > SAL_RANK_MAX)
+		return NULL; /* nothing to reorder; upload() refuses what is no array */
+	if (layout->type == PJRT_Buffer_MemoryLayout_Type_Strides) {
+		is_good = layout->strides.num_byte_strides == a->rank;
+		a->strides = layout->strides.byte_strides;
+	} else if (layout->tiled.num_tiles == 0 && layout->tiled.minor_to_major_size == a->rank) {
+		is_good = adp_dense_strides(a->rank, a->element, a->dims,
+					    layout->tiled.minor_to_major, strides);
+		a->strides = strides;
+	}
+	if (is_good)
+		return NULL;
+	return adp_error(SAL_INVALID_ARGUMENT,
+			 "salus: the layout of the view is tiled, or does not fit %zu dimensions",
+			 a->rank);
+}
+
 /* A view of the caller's host memory: we copy it, so the owner may have it back at once. */
 PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
 {
@@ -169,8 +197,11 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 				: NULL),
 		NULL,
 	};
-	PJRT_Error *error = upload(args->client, &a, &shape, &args->buffer);
+	int64_t strides[SAL_RANK_MAX];
+	PJRT_Error *error = read_layout(args, &a, strides);
 
+	if (!error)
+		error = upload(args->client, &a, &shape, &args->buffer);
 	if (!error && args->on_delete_callback)
 		args->on_delete_callback(args->device_buffer_ptr, args->on_delete_callback_arg);
 	return error;

@@ -24,11 +24,12 @@ def special_more():
 
 @feature("stats: densities", tol=1e-3)
 def densities():
+    import jax.numpy as jnp
     import jax.scipy.stats as st
     x = ramp(5) / 2 + 0.6
     return (st.norm.logpdf(x), st.gamma.logpdf(x, 2.0), st.beta.pdf(x / 3, 2.0, 3.0), st.t.logpdf(x, 4.0),
-            st.poisson.logpmf([0, 2, 5], 3.0), st.laplace.cdf(x), st.dirichlet.logpdf(
-                [0.2, 0.3, 0.5], [1.0, 2.0, 3.0]))
+            st.poisson.logpmf(jnp.array([0, 2, 5]), 3.0), st.laplace.cdf(x), st.dirichlet.logpdf(
+                jnp.array([0.2, 0.3, 0.5]), jnp.array([1.0, 2.0, 3.0])))
 
 
 @feature("stats: multivariate_normal, gaussian_kde", tol=1e-3)
