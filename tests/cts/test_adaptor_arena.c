@@ -93,10 +93,17 @@ static PJRT_Error *make_uninitialised(struct bed *t, const int64_t *dims, size_t
 	return error;
 }
 
+static void on_gone(void *data, void *arg)
+{
+	(void)data;
+	(void)arg;
+}
+
 static PJRT_Error *make_view(struct bed *t, const int64_t *dims, size_t rank, void *data)
 {
 	return CALL(Client_CreateViewOfDeviceBuffer, .client = t->client, .device_buffer_ptr = data,
-		    .dims = dims, .num_dims = rank, .element_type = F32, .device = t->device);
+		    .dims = dims, .num_dims = rank, .element_type = F32, .device = t->device,
+		    .on_delete_callback = on_gone);
 }
 
 /* A negative dimension is refused in every call that makes an array, also beside a zero. */
@@ -117,7 +124,8 @@ static void sides_below_zero_are_refused(void **state)
 				&b, NULL),
 			SAL_INVALID_ARGUMENT, NULL);
 		refused(make_uninitialised(t, shapes[i], 2, &b), SAL_INVALID_ARGUMENT, NULL);
-		refused(make_view(t, shapes[i], 2, data), SAL_INVALID_ARGUMENT, NULL);
+		refused(make_view(t, shapes[i], 2, data),
+			t->subject->is_fake ? SAL_UNIMPLEMENTED : SAL_INVALID_ARGUMENT, NULL);
 	}
 	b = put_vector(t, 1); /* the client still works */
 	expect_vector(b, 1, 1);

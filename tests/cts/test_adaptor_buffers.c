@@ -984,19 +984,27 @@ static void views_are_copies(void **state)
 	     .dims = dims, .num_dims = 1, .element_type = F32, .device = t->device,
 	     .on_delete_callback = on_gone, .on_delete_callback_arg = &gone);
 
+	if (t->subject->is_fake) { /* its memory has no address here */
+		refused(api->PJRT_Client_CreateViewOfDeviceBuffer(&v), SAL_UNIMPLEMENTED,
+			"belongs to salusd");
+		return;
+	}
 	ok(api->PJRT_Client_CreateViewOfDeviceBuffer(&v));
+	assert_ptr_equal(gone, data);
 	expect_vector(v.buffer, 3, 1);
 	buffer_destroy(v.buffer);
-	assert_ptr_equal(gone, data);
+	v.on_delete_callback = NULL; /* the caller may write later, and nobody would see it */
+	refused(api->PJRT_Client_CreateViewOfDeviceBuffer(&v), SAL_UNIMPLEMENTED, "written later");
 }
 
 static PJRT_Error *view_with_layout(const struct bed *t, void *data,
 				    PJRT_Buffer_MemoryLayout *layout, PJRT_Buffer **out)
 {
 	static const int64_t dims[] = { 2, 3, 4 };
+	void *gone = NULL;
 	ARGS(Client_CreateViewOfDeviceBuffer, v, .client = t->client, .device_buffer_ptr = data,
 	     .dims = dims, .num_dims = 3, .element_type = PJRT_Buffer_Type_S32, .layout = layout,
-	     .device = t->device);
+	     .device = t->device, .on_delete_callback = on_gone, .on_delete_callback_arg = &gone);
 	PJRT_Error *error = api->PJRT_Client_CreateViewOfDeviceBuffer(&v);
 
 	*out = v.buffer;
@@ -1030,6 +1038,8 @@ static void views_have_layouts(void **state)
 	int32_t data[24];
 	size_t i;
 
+	if (t->subject->is_fake)
+		skip();
 	for (i = 0; i < 24; i++)
 		data[i] = (int32_t)i;
 	layout.tiled.minor_to_major_size = 3;

@@ -175,7 +175,24 @@ static PJRT_Error *read_layout(const PJRT_Client_CreateViewOfDeviceBuffer_Args *
 			 a->rank);
 }
 
-/* A view of the caller's host memory: we copy it, so the owner may have it back at once. */
+static PJRT_Error *check_view(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
+{
+	if (!adp_is_host_platform(args->client))
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: a view of device memory, which belongs to salusd");
+	if (!args->on_delete_callback)
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: a view of host memory that stays the caller's: the device "
+				 "is in another process and would not see what is written later. "
+				 "Copy it with PJRT_Client_BufferFromHostBuffer.");
+	return NULL;
+}
+
+/*
+ * The caller hands over host memory until it is called back, as dlpack does. The memory is copied,
+ * and the caller has it back at once. A caller that does not wait to be called back may write to
+ * the memory at any time: that cannot be had.
+ */
 PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
 {
 	struct host_array a = {
@@ -198,11 +215,13 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 		NULL,
 	};
 	int64_t strides[SAL_RANK_MAX];
-	PJRT_Error *error = read_layout(args, &a, strides);
+	PJRT_Error *error = check_view(args);
 
 	if (!error)
+		error = read_layout(args, &a, strides);
+	if (!error)
 		error = upload(args->client, &a, &shape, &args->buffer);
-	if (!error && args->on_delete_callback)
+	if (!error)
 		args->on_delete_callback(args->device_buffer_ptr, args->on_delete_callback_arg);
 	return error;
 }
