@@ -12,6 +12,7 @@
  *     error.c      PJRT_Error
  *     promise.c    a result that arrives later
  *     event.c      PJRT_Event: a view of a promise
+ *     profiler.c   the job's part of a profile: empty
  *     client/      PJRT_Client, its device, memories, topology and attributes
  *     program/     compiled programs: compile, describe, execute
  *     buffer/      PJRT_Buffer: upload, download, prefetch, layouts

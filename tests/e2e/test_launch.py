@@ -92,6 +92,17 @@ def test_flags_of_the_user_reach_the_compiler(salus):
     assert (plain.stdout, fast.stdout) == ("True\n", "False\n")
 
 
+def test_a_job_can_be_profiled(salus, tmp_path):
+    done = salus("""
+        import sys, jax, jax.numpy as jnp
+        for turn in range(2):
+            with jax.profiler.trace(sys.argv[1]):
+                print(float(jax.jit(lambda x: x @ x)(jnp.ones((8, 8))).sum()))
+        """, tmp_path / "profile")
+    assert (done.code, done.stdout) == (0, "512.0\n" * 2), done.describe()
+    assert list((tmp_path / "profile").rglob("*.xplane.pb"))
+
+
 @pytest.mark.parametrize("option", ["-I", "-E"])
 def test_a_python_that_ignores_its_environment_is_a_job_all_the_same(daemon, salus, python, option, tmp_path):
     script = tmp_path / "job.py"

@@ -13,6 +13,7 @@
 
 #include "adaptor/buffer/buffer.h"
 #include "adaptor/error.h"
+#include "adaptor/profiler.h"
 #include "adaptor/program/program.h"
 #include "wire/messages.h"
 
@@ -225,6 +226,7 @@ static const struct extension layouts = {
 	.base = {
 		.struct_size = sizeof(struct extension),
 		.type = PJRT_Extension_Type_Layouts,
+		.next = (PJRT_Extension_Base *)&adp_profiler.base,
 	},
 	.destroy = layouts_destroy,
 	.serialize = layouts_serialize,

@@ -51,6 +51,7 @@ void adp_client_unref(PJRT_Client *client)
 	adp_conn_unref(client->conn);
 	free(client->facts);
 	free(client->version);
+	adp_flags_fini(&client->flags);
 	free(client->device_attributes);
 	free(client->topology_attributes);
 	free(client);
@@ -108,7 +109,8 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 				 "salus: a device without memory, or with too many kinds of it");
 	}
 	fill_client(client);
-	if (!client->version || !client->device_attributes || !client->topology_attributes) {
+	if (!client->version || !client->device_attributes || !client->topology_attributes ||
+	    !adp_flags_init(&client->flags, getenv("XLA_FLAGS"))) {
 		leave(client);
 		return adp_out_of_memory();
 	}

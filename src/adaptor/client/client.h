@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "adaptor/client/device.h"
+#include "adaptor/client/flags.h"
 #include "adaptor/client/memory.h"
 #include "adaptor/client/topology.h"
 #include "adaptor/function.h"
@@ -32,6 +33,7 @@ struct PJRT_Client {
 	struct adp_conn *conn; /* owned */
 	struct sal_device_facts *facts; /* owned; points into the connection's bytes */
 	char *version; /* owned; the vendor's, marked as ours: see client.c */
+	struct adp_flags flags; /* of the job when the client was created, as in XLA */
 	PJRT_Device device;
 	PJRT_Device *devices[1];
 	PJRT_DeviceDescription description;

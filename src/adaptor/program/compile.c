@@ -25,6 +25,25 @@ static int put(struct adp_conn *conn, const char *bytes, size_t size, struct adp
 	return rc;
 }
 
+/* The options, and the flags of the job if the framework sent none. */
+static int put_options(const PJRT_Client_Compile_Args *args, struct adp_range *out,
+		       struct sal_err *err)
+{
+	const struct adp_flags *flags = &args->client->flags;
+	size_t size = args->compile_options_size;
+	int rc;
+
+	if (flags->size == 0 || adp_options_have_debug(args->compile_options, size))
+		return put(args->client->conn, args->compile_options, size, out, err);
+	rc = adp_range_alloc(args->client->conn, size + flags->size, out, err);
+	if (rc < 0)
+		return rc;
+	if (size > 0)
+		memcpy(out->at, args->compile_options, size);
+	memcpy((char *)out->at + size, flags->bytes, flags->size);
+	return rc;
+}
+
 PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 {
 	struct adp_conn *conn = args->client->conn;
@@ -38,7 +57,7 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 	if (args->program->format_size >= sizeof(m->format))
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: unknown program format");
 	if (put(conn, args->program->code, args->program->code_size, &program, &err) < 0 ||
-	    put(conn, args->compile_options, args->compile_options_size, &options, &err) < 0) {
+	    put_options(args, &options, &err) < 0) {
 		error = adp_error_from(&err);
 		goto out;
 	}
