@@ -37,6 +37,7 @@ struct cli_command {
 	bool wraps; /* the line of another command follows, with a --help of its own */
 };
 
+extern const struct cli_command cli_cmd_env;
 extern const struct cli_command cli_cmd_kill;
 extern const struct cli_command cli_cmd_lanes;
 extern const struct cli_command cli_cmd_limits;

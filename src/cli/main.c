@@ -13,9 +13,10 @@
 #include "cli/cli.h"
 
 static const struct cli_command *const commands[] = {
-	&cli_cmd_run,  &cli_cmd_ps,	&cli_cmd_top,	&cli_cmd_lanes, &cli_cmd_limits,
-	&cli_cmd_why,  &cli_cmd_policy, &cli_cmd_set,	&cli_cmd_pause, &cli_cmd_resume,
-	&cli_cmd_kill, &cli_cmd_ping,	&cli_cmd_trace, &cli_cmd_sim,	NULL,
+	&cli_cmd_run,	&cli_cmd_env,	 &cli_cmd_ps,	  &cli_cmd_top,
+	&cli_cmd_lanes, &cli_cmd_limits, &cli_cmd_why,	  &cli_cmd_policy,
+	&cli_cmd_set,	&cli_cmd_pause,	 &cli_cmd_resume, &cli_cmd_kill,
+	&cli_cmd_ping,	&cli_cmd_trace,	 &cli_cmd_sim,	  NULL,
 };
 
 static void print_help(FILE *out)

@@ -169,6 +169,16 @@ def test_the_vendors_plugin_stays_for_another_device(show, daemon, vendor):
     assert sessions_opened(daemon) == 1 and Path(vendor["VENDOR_NOTE"]).exists()
 
 
+def test_env_is_enough_for_another_launcher(daemon, salus, python, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text("import jax; print(float(jax.numpy.ones(3).sum()))")
+    tool = salus.prefix[0]
+    shell = f'eval "$({tool} env --name launched)"; exec {python} {script}'
+    done = subprocess.run(["sh", "-c", shell], env=salus.env, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3.0\n", "")
+    assert "opened id=1 name=launched " in daemon.log
+
+
 # Without `salus run`: the modules are installed, and SALUS_SOCKET leads to a daemon.
 
 

@@ -416,6 +416,42 @@ def test_the_environment_of_a_job_with_wishes(home):
     assert env["PJRT_NAMES_AND_LIBRARY_PATHS"] == f"cuda:{home.plugin},tpu:/t.so"
 
 
+# Env: the same variables, for other launchers.
+
+
+def test_env_prints_what_run_sets(home):
+    (home.path / "lib" / "salus" / "python").mkdir(parents=True)
+    wishes = ["--name", "it's $HOME", "--reserve", "1GiB,1GiB", "--weight", "2"]
+    mine = {"PYTHONPATH": "/a'b:/c", "SALUS_SOCKET": str(home.path / "s"), "PJRT_DEVICE": "CPU"}
+    expected = environment_of(home, *wishes, "--", "env", "-0", env=mine)
+    out = home.salus("env", *wishes, env=mine)
+    assert (out.returncode, out.stderr) == (0, "")
+    shell = subprocess.run(["sh", "-c", f"{out.stdout}\nexec env -0"], env=home.environment(**mine),
+                           capture_output=True, text=True, timeout=LIMIT)
+    seen = dict(entry.split("=", 1) for entry in shell.stdout.split("\0") if entry)
+    assert {**expected, "PWD": ""} == {**seen, "PWD": ""}
+    out = home.salus("env", *wishes, "--json", env=mine)
+    assert out.returncode == 0
+    printed = json.loads(out.stdout)
+    assert {**home.environment(**mine), **printed} == expected
+    assert "SALUS_JOB_NAME" not in json.loads(home.salus("env", "--json", env=mine).stdout)
+
+
+def test_env_needs_a_daemon_and_no_command(home):
+    out = home.salus("env", env={"SALUS_SOCKET": home.path / "nowhere"})
+    assert (out.returncode, out.stdout) == (69, "") and "nowhere" in out.stderr
+    out = home.salus("env", "--", "true")
+    assert (out.returncode, out.stdout) == (64, "") and "salus run" in out.stderr
+    for bad in (["--nix"], ["--weight", "0"], ["--name"]):
+        assert home.salus("env", *bad).returncode == 64
+    assert home.starts() == []
+    home.tell("die")
+    assert home.salus("env").returncode == 1
+    home.untell("die")
+    assert "SALUS_SOCKET" in home.salus("env").stdout  # starts one, as `salus run` does
+    assert home.salus("env", "--help").stdout.startswith("usage: salus env ")
+
+
 def test_the_name_of_the_reservation_before_is_understood(home):
     env = environment_of(home, "--memory", "2GiB,512MiB", "--", "env", "-0")
     assert env["SALUS_MEMORY"] == f"{2 << 30}B,{512 << 20}B"
