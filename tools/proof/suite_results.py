@@ -55,9 +55,11 @@ def reason_of(reasons, name, test, error):
 # Comparing.
 
 
-def compare(name, results, reasons, base):
-    """One file: counts of every side and, of what passes on side `base`, how much passes through Salus."""
-    passed = [test for test, r in results[base].items() if r.outcome == "passed"]
+def compare(name, results, reasons, base, whole=True):
+    """One file: counts of every side and, of what passes on side `base`, how much passes through Salus. If the file
+    was not run to its end on both sides, only tests that ran on both count."""
+    passed = [test for test, r in results[base].items()
+              if r.outcome == "passed" and (whole or test in results["salus"])]
     rest = []
     for test in sorted(passed):
         got = results["salus"].get(test, MISSING)
@@ -67,6 +69,7 @@ def compare(name, results, reasons, base):
         "file": name,
         "counts": {side: dict(Counter(r.outcome for r in found.values())) for side, found in results.items()},
         "base": base,
+        "whole": whole,
         "of": len(passed),
         "through": len(passed) - len(rest),
         "rest": [r._asdict() for r in rest],
@@ -81,7 +84,8 @@ def share(through, of):
 
 
 def summary_rows(files):
-    rows = [(f"`{f['file']}`", f["of"], f["through"], share(f["through"], f["of"])) for f in files]
+    rows = [(f"`{f['file']}`" + ("" if f["whole"] else " (part)"), f["of"], f["through"],
+             share(f["through"], f["of"])) for f in files]
     of, through = sum(f["of"] for f in files), sum(f["through"] for f in files)
     return rows + [("all", of, through, share(through, of))]
 

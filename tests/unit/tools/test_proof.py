@@ -95,6 +95,9 @@ def test_what_does_not_pass_through_salus_is_listed_with_its_reason():
     assert [(r["test"], r["outcome"], r["reason"]) for r in got["rest"]] == [
         ("b", "failed", "a known reason"), ("c", "skipped", suite_results.UNEXPLAINED),
         ("e", "missing", suite_results.UNEXPLAINED)]
+    part = suite_results.compare("f", sides, reasons, "builtin", whole=False)
+    assert (part["of"], part["through"]) == (3, 1)
+    assert "| `f` (part) | 3 | 1 |" in suite_results.as_markdown([part], "note")
     text = suite_results.as_markdown([got], "note")
     assert "| `f` | 4 | 1 | 25.00 % |" in text and "a known reason" in text and "`e`" in text
 
