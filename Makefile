@@ -6,7 +6,7 @@
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 
-.PHONY: all demo test check bench install format clean help setup
+.PHONY: all demo test check bench wheel install format clean help setup
 .DEFAULT_GOAL := all
 
 all: build/build.ninja ## build the release into build/ (the default)
@@ -26,6 +26,9 @@ bench: all ## measure: decisions, the bridge beside in-process, sharing; FULL=1:
 	@build/bin/salus-bench-core
 	@bench/bridge $(if $(FULL),--full,--quick)
 	@bench/sharing $(if $(FULL),,--quick)
+
+wheel: all ## build the client wheel into build/wheel/: plain `python` becomes a job
+	@tools/wheel
 
 install: all ## install into PREFIX (/usr/local)
 	@cmake --install build --prefix '$(PREFIX)'
