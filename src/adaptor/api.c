@@ -24,6 +24,7 @@
 #include "adaptor/program/facts.h"
 #include "adaptor/program/fetch.h"
 #include "adaptor/program/program.h"
+#include "adaptor/python/context.h"
 
 /* A function of the table that is not implemented. */
 #define ADP_MISSING(name)                                                                        \
@@ -194,7 +195,7 @@ __attribute__((visibility("default"))) const PJRT_Api *GetPjrtApi(void)
 	(void)pthread_mutex_lock(&lock);
 	if (table.struct_size == 0) {
 		table = api;
-		table.extension_start = adp_extensions;
+		table.extension_start = adp_ffi_extension(adp_extensions);
 	}
 	(void)pthread_mutex_unlock(&lock);
 	return &table;

@@ -17,6 +17,7 @@
  *     program/     compiled programs: compile, describe, execute
  *     buffer/      PJRT_Buffer: upload, download, prefetch, layouts
  *     daemon/      the connection: greeting, rings, requests, shared memory
+ *     python/      programs call Python functions of this process
  */
 #ifndef SAL_ADAPTOR_FUNCTION_H
 #define SAL_ADAPTOR_FUNCTION_H

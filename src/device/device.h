@@ -40,6 +40,7 @@
 
 #include "base/err.h"
 #include "base/facts.h"
+#include "device/execution.h"
 
 /*
  * How many tiers there are, and the nice value of all threads that compute for tier 1. Measured on
@@ -54,9 +55,6 @@ struct sal_stream; /* runs a lane's iterations */
 struct sal_buffer; /* device memory with a shape */
 struct sal_saved; /* the contents of a buffer, in host memory */
 struct sal_loaded; /* a program ready to run on a stream */
-
-/* code is 0 or a positive enum sal_code; message is valid during the call. */
-typedef void sal_done_fn(void *ctx, int code, const char *message);
 
 struct sal_device_config {
 	const char *plugin_path; /* pjrt only */
@@ -75,23 +73,6 @@ struct sal_array {
 enum sal_upload_mode {
 	SAL_UPLOAD_COPY, /* data may be reused when the call returns */
 	SAL_UPLOAD_ALIAS, /* data stays valid and unchanged until `released` is called */
-};
-
-struct sal_execution {
-	struct sal_buffer *const *args;
-	size_t arg_count;
-	const int64_t *retained; /* arguments that must not be donated */
-	size_t retained_count;
-	struct sal_buffer **outputs; /* filled in; one for each output of the program */
-	size_t output_count;
-	/*
-	 * The call is known to return before the program computes. So a stream of tier 1 needs no
-	 * thread of low priority for the call.
-	 */
-	bool is_quick;
-	bool is_measured; /* busy_ns counts the CPU time of this call */
-	sal_done_fn *done; /* all outputs are defined, or failed */
-	void *done_ctx;
 };
 
 /* What a device says of the memory of a stream. 0: it does not say. */

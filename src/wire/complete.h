@@ -38,6 +38,45 @@ struct sal_msg_released {
 	struct sal_place_in_arena place;
 };
 
+/*
+ * A running program calls function `index` of its client, and waits for sal_msg_answer. A
+ * sal_call_shape for each operand, then for each result follows. Then the operands follow, if they
+ * have SAL_INLINE_MAX bytes or less; else the client asks for them with sal_msg_operands. Each
+ * array starts at a multiple of SAL_CALL_ALIGN bytes: see sal_call_span.
+ */
+struct sal_msg_call {
+	struct sal_header header;
+	uint64_t call; /* the daemon's number for it */
+	uint64_t request; /* of the execution */
+	uint64_t index;
+	uint64_t operand_bytes, result_bytes; /* with the gaps between arrays */
+	uint32_t operand_count, result_count;
+};
+
+/* `rank` dimensions (int64) follow. */
+struct sal_call_shape {
+	int32_t type; /* number of XLA's element type */
+	uint32_t rank;
+	uint64_t bytes;
+};
+
+#define SAL_CALL_ALIGN 64u
+/* The type of a token, which only orders calls and has no bytes. */
+#define SAL_TYPE_TOKEN 17
+
+/* Bytes from the start of an array to the start of the next one. */
+static inline uint64_t sal_call_span(uint64_t bytes)
+{
+	return (bytes + SAL_CALL_ALIGN - 1) / SAL_CALL_ALIGN * SAL_CALL_ALIGN;
+}
+
+static inline const struct sal_call_shape *sal_call_next(const struct sal_call_shape *shape)
+{
+	return (const struct sal_call_shape *)((const int64_t *)(shape + 1) + shape->rank);
+}
+
+_Static_assert(sizeof(struct sal_msg_call) == 56, "call");
+_Static_assert(sizeof(struct sal_call_shape) == 16, "shape");
 _Static_assert(sizeof(struct sal_msg_reply) == 32, "reply");
 _Static_assert(sizeof(struct sal_msg_done) == 24, "done");
 _Static_assert(sizeof(struct sal_msg_released) == 32, "released");

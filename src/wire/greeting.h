@@ -9,13 +9,15 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 4
+#define SAL_WIRE_MINOR 5
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
 /* The minor from which on a client understands news: a done of request 0 with code 0. */
 #define SAL_MINOR_NEWS 2
 /* The minor from which on a client understands SAL_MSG_REFUSED, and gets donated arguments back. */
 #define SAL_MINOR_REFUSED 4
+/* The minor from which on a client may serve calls of its programs. */
+#define SAL_MINOR_CALLS 5
 
 /* Size of the hello before minor 3, which adds the deadline. */
 #define SAL_HELLO_BYTES_MIN 184

@@ -27,6 +27,10 @@ static size_t fixed_size(uint16_t type)
 		return sizeof(struct sal_msg_copy);
 	case SAL_MSG_AWAIT:
 		return sizeof(struct sal_msg_await);
+	case SAL_MSG_OPERANDS:
+		return sizeof(struct sal_msg_operands);
+	case SAL_MSG_ANSWER:
+		return sizeof(struct sal_msg_answer);
 	case SAL_MSG_REPLY:
 		return sizeof(struct sal_msg_reply);
 	case SAL_MSG_DONE:
@@ -34,6 +38,8 @@ static size_t fixed_size(uint16_t type)
 		return sizeof(struct sal_msg_done);
 	case SAL_MSG_RELEASED:
 		return sizeof(struct sal_msg_released);
+	case SAL_MSG_CALL:
+		return sizeof(struct sal_msg_call);
 	default:
 		return 0;
 	}
@@ -76,6 +82,50 @@ static bool download_is_valid(const struct sal_msg_download *m)
 	return m->size <= SAL_INLINE_MAX && has_tail(&m->header, 0);
 }
 
+static bool answer_is_valid(const struct sal_msg_answer *m)
+{
+	if (m->code != 0)
+		return m->results.size == 0 && m->tail_size <= SAL_TEXT_MAX &&
+		       has_tail(&m->header, m->tail_size);
+	if (m->results.size > 0)
+		return m->tail_size == 0 && has_tail(&m->header, 0);
+	return m->tail_size <= SAL_INLINE_MAX && has_tail(&m->header, m->tail_size);
+}
+
+/* Walks over shapes that end before `end`. NULL: one of them is impossible. */
+static const struct sal_call_shape *walk_shapes(const struct sal_call_shape *at, uint32_t count,
+						const char *end, uint64_t *out_bytes)
+{
+	*out_bytes = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		size_t left = (size_t)(end - (const char *)at);
+
+		if (left < sizeof(*at) || at->rank > SAL_RANK_MAX ||
+		    at->bytes > SAL_CALL_BYTES_MAX ||
+		    left - sizeof(*at) < at->rank * sizeof(int64_t))
+			return NULL;
+		*out_bytes += sal_call_span(at->bytes);
+		at = sal_call_next(at);
+	}
+	return at;
+}
+
+static bool call_is_valid(const struct sal_msg_call *m)
+{
+	const char *end = (const char *)m + m->header.size;
+	const struct sal_call_shape *at = (const struct sal_call_shape *)(m + 1);
+	uint64_t operands, results;
+
+	if (m->operand_count > SAL_CALL_ARRAYS_MAX || m->result_count > SAL_CALL_ARRAYS_MAX)
+		return false;
+	at = walk_shapes(at, m->operand_count, end, &operands);
+	if (at)
+		at = walk_shapes(at, m->result_count, end, &results);
+	if (!at || operands != m->operand_bytes || results != m->result_bytes)
+		return false;
+	return (uint64_t)(end - (const char *)at) == (operands > SAL_INLINE_MAX ? 0 : operands);
+}
+
 bool sal_submit_is_valid(const struct sal_header *h)
 {
 	size_t fixed = fixed_size(h->type);
@@ -95,6 +145,8 @@ bool sal_submit_is_valid(const struct sal_header *h)
 		return download_is_valid((const struct sal_msg_download *)h);
 	case SAL_MSG_EXECUTE:
 		return execute_is_valid((const struct sal_msg_execute *)h);
+	case SAL_MSG_ANSWER:
+		return answer_is_valid((const struct sal_msg_answer *)h);
 	case SAL_MSG_DELETE:
 		return has_tail(h, (uint64_t)((const struct sal_msg_delete *)h)->count * 8);
 	default:
@@ -116,6 +168,8 @@ bool sal_complete_is_valid(const struct sal_header *h)
 	case SAL_MSG_REFUSED:
 		return ((const struct sal_msg_done *)h)->code != 0 &&
 		       has_tail(h, ((const struct sal_msg_done *)h)->tail_size);
+	case SAL_MSG_CALL:
+		return call_is_valid((const struct sal_msg_call *)h);
 	default:
 		return has_tail(h, 0);
 	}

@@ -13,6 +13,12 @@
 /* Arrays up to this many bytes ride in the record. */
 #define SAL_INLINE_MAX 4096
 #define SAL_SEGMENTS_MAX 64
+/* The sentence of an answer or of a failed iteration: a Python traceback. */
+#define SAL_TEXT_MAX 65536
+/* The most operands, and the most results, of a call. */
+#define SAL_CALL_ARRAYS_MAX 256
+/* The most bytes of one operand or result. */
+#define SAL_CALL_BYTES_MAX (UINT64_C(1) << 40)
 
 enum sal_message {
 	SAL_MSG_PAD = 0, /* skip to the ring's start */
@@ -27,12 +33,15 @@ enum sal_message {
 	SAL_MSG_DELETE,
 	SAL_MSG_COPY,
 	SAL_MSG_AWAIT,
+	SAL_MSG_OPERANDS, /* since SAL_MINOR_CALLS */
+	SAL_MSG_ANSWER,
 	SAL_MSG_SUBMIT_END,
 	/* daemon to client */
 	SAL_MSG_REPLY = 64,
 	SAL_MSG_DONE,
 	SAL_MSG_RELEASED,
 	SAL_MSG_REFUSED, /* since SAL_MINOR_REFUSED; a struct sal_msg_done */
+	SAL_MSG_CALL, /* since SAL_MINOR_CALLS */
 	SAL_MSG_COMPLETE_END,
 };
 

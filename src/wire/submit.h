@@ -80,7 +80,12 @@ struct sal_msg_execute {
 	uint32_t output_count;
 	uint32_t arg_count;
 	uint32_t retained_count; /* arguments that could be donated and are not */
-	uint32_t reserved;
+	uint32_t flags; /* enum sal_execute_flag; since SAL_MINOR_CALLS */
+};
+
+enum sal_execute_flag {
+	SAL_EXECUTE_CALLS = 1, /* the client serves calls of the program */
+	SAL_EXECUTE_NESTED = 2, /* a call that the client serves needs this iteration */
 };
 
 /* Forget buffers; ids (u64) follow. */
@@ -103,6 +108,26 @@ struct sal_msg_await {
 	uint64_t id;
 };
 
+/* Copy the operands of a call into the arena. Answer: sal_msg_done. */
+struct sal_msg_operands {
+	struct sal_header header;
+	uint64_t request;
+	uint64_t call;
+	struct sal_place_in_arena into;
+};
+
+/*
+ * The end of a call. tail_size bytes follow: a sentence if code is not 0; else the results, if
+ * `results.size` is 0. Otherwise they are in the arena and stay there until SAL_MSG_RELEASED.
+ */
+struct sal_msg_answer {
+	struct sal_header header;
+	uint64_t call;
+	int32_t code;
+	uint32_t tail_size;
+	struct sal_place_in_arena results;
+};
+
 _Static_assert(sizeof(struct sal_msg_compile) == 88, "compile");
 _Static_assert(sizeof(struct sal_msg_load) == 48, "load");
 _Static_assert(sizeof(struct sal_msg_fetch) == 56, "fetch");
@@ -113,5 +138,7 @@ _Static_assert(sizeof(struct sal_msg_execute) == 48, "execute");
 _Static_assert(sizeof(struct sal_msg_delete) == 16, "delete");
 _Static_assert(sizeof(struct sal_msg_copy) == 24, "copy");
 _Static_assert(sizeof(struct sal_msg_await) == 24, "await");
+_Static_assert(sizeof(struct sal_msg_operands) == 48, "operands");
+_Static_assert(sizeof(struct sal_msg_answer) == 48, "answer");
 
 #endif

@@ -382,6 +382,14 @@ def direct(tmp_path, plugin):
     runner.stop()
 
 
+@pytest.fixture
+def builtin(tmp_path):
+    """builtin(program, *args): JAX's own CPU backend, in the program's own process."""
+    runner = Runner(tmp_path / "builtin", [], {**clean_env(tmp_path), "JAX_PLATFORMS": "cpu"})
+    yield runner
+    runner.stop()
+
+
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory, plugin, examples):
     """reference(example, *args): the example's direct run, run once a session."""

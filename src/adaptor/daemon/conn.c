@@ -184,6 +184,18 @@ const struct sal_holding *adp_conn_holding(const struct adp_conn *conn)
 	return conn->holding;
 }
 
+bool adp_conn_serve_calls(struct adp_conn *conn, struct adp_call_server *take_server)
+{
+	struct adp_call_server *none = NULL;
+
+	return atomic_compare_exchange_strong(&conn->call_server, &none, take_server);
+}
+
+struct adp_call_server *adp_conn_call_server(struct adp_conn *conn)
+{
+	return atomic_load_explicit(&conn->call_server, memory_order_acquire);
+}
+
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)
 {
 	(void)atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);
@@ -204,6 +216,8 @@ void adp_conn_unref(struct adp_conn *conn)
 	}
 	if (conn->ring_memory)
 		(void)munmap(conn->ring_memory, (size_t)conn->ring_bytes);
+	if (conn->call_server)
+		conn->call_server->destroy(conn->call_server);
 	adp_arena_destroy(conn->arena);
 	free(conn->record);
 	adp_requests_fini(&conn->requests);

@@ -47,6 +47,18 @@ bool adp_conn_is_dead(struct adp_conn *conn);
 /* In a forked child: nothing can be answered any more. */
 bool adp_conn_is_forked(const struct adp_conn *conn);
 
+/* Takes the daemon's calls of Python functions; made when a program first has such functions. */
+struct adp_call_server {
+	/* Called by the thread that takes records: must not wait. */
+	void (*take)(struct adp_call_server *server, const struct sal_msg_call *m);
+	void (*destroy)(struct adp_call_server *server);
+};
+
+/* The connection takes the server and destroys it at its end. False: it has another one. */
+bool adp_conn_serve_calls(struct adp_conn *conn, struct adp_call_server *take_server);
+/* NULL: none. */
+struct adp_call_server *adp_conn_call_server(struct adp_conn *conn);
+
 /* The error of a dead connection. */
 PJRT_Error *adp_unavailable(struct adp_conn *conn);
 /* Why adp_request gave no number: the daemon is gone, or there is no memory. */

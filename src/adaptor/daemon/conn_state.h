@@ -45,6 +45,8 @@ struct adp_conn {
 	_Atomic uint32_t wait_ns; /* learned: how long waits take */
 	struct adp_requests requests;
 
+	_Atomic(struct adp_call_server *) call_server; /* owned; NULL: none */
+
 	pthread_mutex_t grow_lock;
 	struct adp_arena *arena; /* owned */
 	LIST_ENTRY(adp_conn) all; /* in the list of conn.c */

@@ -130,6 +130,15 @@ static void take_reply(struct adp_conn *conn, const struct sal_msg_reply *m)
 	free(text);
 }
 
+/* Without a server no program calls: the record answers nothing. */
+static void take_call(struct adp_conn *conn, const struct sal_msg_call *m)
+{
+	struct adp_call_server *server = adp_conn_call_server(conn);
+
+	if (server)
+		server->take(server, m);
+}
+
 /* Takes one record; false if there is none, or the daemon wrote nonsense. */
 static bool take_one(struct adp_conn *conn)
 {
@@ -152,6 +161,8 @@ static bool take_one(struct adp_conn *conn)
 		take_done(conn, (const struct sal_msg_done *)conn->record);
 	else if (conn->record->type == SAL_MSG_REPLY)
 		take_reply(conn, (const struct sal_msg_reply *)conn->record);
+	else if (conn->record->type == SAL_MSG_CALL)
+		take_call(conn, (const struct sal_msg_call *)conn->record);
 	else
 		adp_arena_free(conn->arena,
 			       &((const struct sal_msg_released *)conn->record)->place);

@@ -14,6 +14,8 @@
 #include "adaptor/event.h"
 #include "adaptor/program/program.h"
 #include "adaptor/promise.h"
+#include "adaptor/python/calls.h"
+#include "adaptor/python/context.h"
 #include "base/array.h"
 #include "wire/messages.h"
 
@@ -214,12 +216,25 @@ static uint32_t list_retained(const PJRT_LoadedExecutable_Execute_Args *args,
 	return n;
 }
 
+static uint32_t flags_of(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	void *const *functions;
+	uint32_t flags = 0;
+
+	if (adp_context_functions(args->options->context, &functions) > 0)
+		flags |= SAL_EXECUTE_CALLS;
+	if (adp_calls_is_server(args->executable->program->conn))
+		flags |= SAL_EXECUTE_NESTED;
+	return flags;
+}
+
 static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 				const struct donation *d, uint64_t request, uint64_t first,
 				bool more_follows)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t retained = list_retained(args, d, NULL);
+	uint32_t flags = flags_of(args);
 	size_t i, n = args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
@@ -235,6 +250,7 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 	m->output_count = (uint32_t)p->facts->output_count;
 	m->arg_count = (uint32_t)n;
 	m->retained_count = retained;
+	m->flags = flags;
 	ids = (uint64_t *)(m + 1);
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
@@ -263,17 +279,46 @@ static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
 			adp_prefetch_send(outputs[i], --planned == 0);
 }
 
+/* The functions of the program; NULL: it has none, or there is no memory. */
+static struct adp_callees *add_callees(const PJRT_LoadedExecutable_Execute_Args *args,
+				       const struct adp_listener *listener)
+{
+	void *const *functions;
+	uint32_t count = adp_context_functions(args->options->context, &functions);
+
+	return count == 0 ? NULL
+			  : adp_callees_add(args->executable->program->conn, functions, count,
+					    listener);
+}
+
+/* *out_is_dropped: there is no request, and the listener hears nothing. */
+static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d,
+			 const struct adp_listener *listener, uint64_t first, bool more_follows,
+			 bool *out_is_dropped)
+{
+	struct adp_conn *conn = args->executable->program->conn;
+	struct adp_callees *callees = add_callees(args, listener);
+	uint64_t request = callees ? adp_callees_request(callees)
+				   : adp_request(conn, listener->fn, listener->ctx);
+	PJRT_Error *error = request ? send_execute(args, d, request, first, more_follows)
+				    : adp_no_request(conn);
+
+	*out_is_dropped = error && (!request || adp_request_drop(conn, request));
+	if (callees)
+		adp_callees_sent(callees, *out_is_dropped);
+	return error;
+}
+
 /* An execution that donates nothing. */
 static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
 			       const struct donation *d, struct adp_promise *promise,
 			       uint64_t first, bool more_follows)
 {
-	struct adp_conn *conn = args->executable->program->conn;
-	uint64_t request = adp_request(conn, on_executed, adp_promise_ref(promise));
-	PJRT_Error *error = request ? send_execute(args, d, request, first, more_follows)
-				    : adp_no_request(conn);
+	struct adp_listener listener = { on_executed, adp_promise_ref(promise) };
+	bool is_dropped;
+	PJRT_Error *error = start(args, d, &listener, first, more_follows, &is_dropped);
 
-	if (error && (!request || adp_request_drop(conn, request)))
+	if (is_dropped)
 		adp_promise_unref(promise); /* the request's reference */
 	return error;
 }
@@ -283,17 +328,15 @@ static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
 				 const struct donation *d, struct adp_promise *promise,
 				 uint64_t first, bool more_follows)
 {
-	struct adp_conn *conn = args->executable->program->conn;
 	struct adp_loan *loan = lend(args, d, promise);
+	struct adp_listener listener = { on_lent_executed, loan };
 	PJRT_Error *error;
-	uint64_t request;
+	bool is_dropped;
 
 	if (!loan)
 		return adp_out_of_memory();
-	request = adp_request(conn, on_lent_executed, loan);
-	error = request ? send_execute(args, d, request, first, more_follows)
-			: adp_no_request(conn);
-	if (error && (!request || adp_request_drop(conn, request))) {
+	error = start(args, d, &listener, first, more_follows, &is_dropped);
+	if (is_dropped) {
 		adp_loan_return(loan);
 		adp_loan_unref(loan); /* the request's reference */
 	}
@@ -349,21 +392,4 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 		error = execute(args, &donation);
 	donation_fini(&donation);
 	return error;
-}
-
-/* Would hold data for custom calls, which Salus does not support yet. */
-struct PJRT_ExecuteContext {
-	char unused;
-};
-
-PJRT_Error *adp_ExecuteContext_Create(PJRT_ExecuteContext_Create_Args *args)
-{
-	args->context = calloc(1, sizeof(*args->context));
-	return args->context ? NULL : adp_out_of_memory();
-}
-
-PJRT_Error *adp_ExecuteContext_Destroy(PJRT_ExecuteContext_Destroy_Args *args)
-{
-	free(args->context);
-	return NULL;
 }

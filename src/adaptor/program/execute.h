@@ -11,7 +11,5 @@
 #include "adaptor/function.h"
 
 ADP_FUNCTION(LoadedExecutable_Execute);
-ADP_FUNCTION(ExecuteContext_Create);
-ADP_FUNCTION(ExecuteContext_Destroy);
 
 #endif

@@ -95,8 +95,8 @@ static const char *hint_for(const char *text)
 		return " [salus: linear algebra that JAX leaves to LAPACK on the CPU (cholesky, svd, eigh, "
 		       "solve, ...) is not supported through Salus yet]";
 	if (strstr(text, "python"))
-		return " [salus: Python callbacks (jax.debug.print, pure_callback, io_callback) are not "
-		       "supported through Salus yet]";
+		return " [salus: Python callbacks need JAX 0.6.0 or newer, and a plugin that takes handlers "
+		       "for custom calls]";
 	return " [salus: custom calls of your own (jax.ffi) are not supported through Salus yet]";
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "device/pjrt/ffi/python.h"
+
 /* Lists up to this length are on the stack: models have some hundreds of parameters. */
 #define ON_STACK 512
 
@@ -110,8 +112,9 @@ static PJRT_Error *execute_measured(struct sal_stream *s, PJRT_LoadedExecutable_
 	return error;
 }
 
+/* python is NULL, or the context of an execution that may call; run takes it. */
 static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists *l,
-	       struct sal_err *err)
+	       struct vendor_python *take_python, struct sal_err *err)
 {
 	const struct sal_device *d = p->stream->device;
 	PJRT_Buffer *const *const arg_lists[1] = { l->args };
@@ -124,7 +127,8 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 	VENDOR_ARGS(d, PJRT_ExecuteOptions, options,
 		    .non_donatable_input_indices = l->retained ? l->retained : x->retained,
 		    .num_non_donatable_input_indices = l->retained ? x->arg_count
-								   : x->retained_count);
+								   : x->retained_count,
+		    .context = take_python ? take_python->context : NULL);
 	VENDOR_ARGS(d, PJRT_LoadedExecutable_Execute_Args, execute, .executable = p->executable,
 		    .options = &options.args, .argument_lists = arg_lists, .num_devices = 1,
 		    .num_args = x->arg_count, .output_lists = output_lists,
@@ -133,16 +137,20 @@ static int run(struct sal_loaded *p, const struct sal_execution *x, struct lists
 	error = x->is_measured ? execute_measured(p->stream, &execute.args, is_guest)
 			       : d->api->PJRT_LoadedExecutable_Execute(&execute.args);
 	rc = sal_vendor_check(d, error, err);
-	if (rc < 0)
+	if (rc < 0) {
+		sal_python_end(take_python);
 		return rc;
+	}
 	for (size_t i = 0; i < x->output_count; i++)
 		x->outputs[i]->buffer = l->outputs[i];
-	sal_vendor_when(d, complete[0], x->done, x->done_ctx);
+	sal_vendor_when(d, complete[0], take_python ? sal_python_done : x->done,
+			take_python ? take_python : x->done_ctx);
 	return SAL_OK;
 }
 
 static int launch(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
+	struct vendor_python *python = NULL;
 	struct lists lists;
 	int rc;
 
@@ -155,8 +163,10 @@ static int launch(struct sal_loaded *p, const struct sal_execution *x, struct sa
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
 	if (make_outputs(p, x) < 0)
 		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
-	else
-		rc = run(p, x, &lists, err);
+	else if (x->call)
+		rc = sal_python_begin(p->stream->device, x, &python, err);
+	if (rc >= 0)
+		rc = run(p, x, &lists, python, err);
 	if (rc < 0)
 		drop_outputs(x);
 	lists_fini(&lists);

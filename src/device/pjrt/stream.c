@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "device/pjrt/ffi/python.h"
 
 static void pjrt_close(struct sal_device *d);
 
@@ -266,6 +267,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	rc = read_options(d, cfg->plugin_options, err);
 	if (rc < 0)
 		goto fail;
+	sal_python_register(d);
 	rc = stream_create(d, 0, &d->first, err);
 	if (rc < 0)
 		goto fail;

@@ -43,6 +43,7 @@ struct sal_device {
 	const PJRT_Api *api;
 	size_t tail; /* bytes of VENDOR_TAIL that we announce to the plugin */
 	const struct layouts_extension *layouts; /* NULL: not offered */
+	const struct ffi_extension *ffi; /* NULL: not offered */
 	struct sal_plugin_option *options; /* owned; for each client */
 	size_t option_count;
 	bool counts_devices; /* the plugin knows the option cpu_device_count */

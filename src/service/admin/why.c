@@ -30,12 +30,29 @@ const char *svc_why_name(const struct sal_session *core)
 	return ((const struct svc_session *)sal_session_user(core))->name;
 }
 
+/* The iteration called Python in the job's own process, and waits for the return. */
+static void say_calling(struct svc_why *why)
+{
+	char run[SAL_UNITS_TEXT];
+
+	why->waits_for = "python";
+	sal_words_add(&why->words,
+		      "running: its iteration has run for %s in lane %u, and waits for its own "
+		      "Python: a callback of the job has not returned.",
+		      sal_duration_format(svc_why_run_ns(why, why->core.running), run, sizeof(run)),
+		      why->core.lane);
+}
+
 static void say_running(struct svc_why *why)
 {
 	struct sal_iteration *running = why->core.running;
 	uint32_t queued = why->engine.queued;
 	char run[SAL_UNITS_TEXT], all[SAL_UNITS_TEXT];
 
+	if (!LIST_EMPTY(&why->s->calls)) {
+		say_calling(why);
+		return;
+	}
 	why->waits_for = "nothing";
 	why->estimate_s = 0;
 	sal_words_add(&why->words, "running: its iteration has run for %s in lane %u",

@@ -54,7 +54,7 @@ static void download_answer(struct download *d, int code, const char *text)
 {
 	if (code)
 		svc_outbox_done(&d->session->outbox, d->request, code, text,
-				strnlen(text, SAL_INLINE_MAX));
+				strnlen(text, SAL_TEXT_MAX));
 	else
 		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
 				d->into ? 0 : (size_t)d->size);
@@ -208,7 +208,7 @@ static void await_answer(void *ctx, int code, const char *message)
 	const char *text = message ? message : "";
 
 	svc_outbox_done(&a->session->outbox, a->request, code, code ? text : NULL,
-			code ? strnlen(text, SAL_INLINE_MAX) : 0);
+			code ? strnlen(text, SAL_TEXT_MAX) : 0);
 	await_unref(a);
 }
 

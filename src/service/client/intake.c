@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compile/store/image.h"
+#include "service/client/call.h"
 #include "service/client/download.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -153,6 +154,7 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->session = svc_session_ref(s);
 	x->program = svc_program_ref(p);
 	x->request = m->request;
+	x->calls = (m->flags & SAL_EXECUTE_CALLS) != 0;
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->retained = calloc((size_t)m->retained_count + 1, sizeof(*x->retained));
@@ -178,6 +180,15 @@ static void refuse_execution(struct svc_execution *x, int code, const char *text
 			svc_buffer_fail(x->outputs[i], code, text);
 	svc_refuse_request(x->session, x->request, code, text);
 	svc_execution_free(x);
+}
+
+/* There is never room for a nested execution. */
+static void refuse_nested(struct svc_execution *x) SVC_LOCKED
+{
+	char text[1000];
+
+	svc_memory_explain(x->session, &x->session->refusal, text, sizeof(text));
+	refuse_execution(x, SAL_RESOURCE_EXHAUSTED, text);
 }
 
 static bool is_beyond(const struct svc_execution *x)
@@ -230,7 +241,8 @@ static void submit(struct svc_session *s, const struct sal_msg_execute *m, struc
 		refuse_execution(x, err.code, err.text);
 	} else {
 		take_donated(s, m, x);
-		svc_execution_submit(x);
+		if (!(m->flags & SAL_EXECUTE_NESTED) || !svc_nested_start(x))
+			svc_execution_submit(x);
 	}
 }
 
@@ -243,11 +255,26 @@ static void refuse_unknown(struct svc_session *s, const struct sal_msg_execute *
 	svc_refuse_request(s, m->request, err.code, err.text);
 }
 
+/* Is there memory for the outputs? A nested execution must not wait for the engine's turn. */
+static enum svc_answer ask_for_outputs(struct svc_session *s, const struct sal_msg_execute *m,
+				       const struct svc_shared_program *p) SVC_LOCKED
+{
+	if ((m->flags & SAL_EXECUTE_NESTED) && svc_nested_is_open(s))
+		return svc_memory_ask(s, svc_nested_bytes(p));
+	if (svc_memory_is_settling(
+		    s, p->facts->memory.output > 0 ? (uint64_t)p->facts->memory.output : 0))
+		return SVC_LATER;
+	/* While the record was parked, the session did not tell the engine about freed memory. */
+	svc_memory_settle(s);
+	return SVC_YES;
+}
+
 static enum svc_taken take_execute(struct svc_session *s,
 				   const struct sal_msg_execute *m) SVC_LOCKED
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->program);
 	struct svc_execution *x;
+	enum svc_answer answer;
 	enum svc_taken taken;
 	uint32_t missing;
 
@@ -257,12 +284,9 @@ static enum svc_taken take_execute(struct svc_session *s,
 	}
 	if (m->output_count != p->shared->facts->output_count)
 		return SVC_BROKEN;
-	if (svc_memory_is_settling(s, p->shared->facts->memory.output > 0
-					      ? (uint64_t)p->shared->facts->memory.output
-					      : 0))
+	answer = ask_for_outputs(s, m, p->shared);
+	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
-	/* While the record was parked, the session did not tell the engine about freed memory. */
-	svc_memory_settle(s);
 	x = new_execution(s, m, p);
 	if (!x)
 		return SVC_NO_MEMORY;
@@ -270,6 +294,8 @@ static enum svc_taken take_execute(struct svc_session *s,
 	taken = make_outputs(s, m, x);
 	if (taken != SVC_TAKEN)
 		svc_execution_free(x);
+	else if (answer == SVC_NO)
+		refuse_nested(x);
 	else
 		submit(s, m, x, missing);
 	return taken;
@@ -419,6 +445,10 @@ static enum svc_taken take(struct svc_session *s, const struct sal_header *recor
 		return svc_take_copy(s, (const struct sal_msg_copy *)record);
 	case SAL_MSG_AWAIT:
 		return svc_take_await(s, (const struct sal_msg_await *)record);
+	case SAL_MSG_OPERANDS:
+		return svc_take_operands(s, (const struct sal_msg_operands *)record);
+	case SAL_MSG_ANSWER:
+		return svc_take_answer(s, (const struct sal_msg_answer *)record);
 	default:
 		return SVC_BROKEN;
 	}

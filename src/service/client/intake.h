@@ -10,6 +10,7 @@
  *     intake.c    all kinds of records; programs, executions, deletes
  *     upload.c    arrays to the device, and copies within it
  *     download.c  arrays from the device, and waiting for them
+ *     call.c      calls of a program, and nested executions
  *
  * Threads: the worker, under server->lock.
  */

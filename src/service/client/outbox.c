@@ -174,6 +174,11 @@ void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena
 	post(box, &m.header, sizeof(m), NULL, 0);
 }
 
+void svc_outbox_call(struct svc_outbox *box, struct sal_msg_call *m)
+{
+	post(box, &m->header, sizeof(*m), m + 1, m->header.size - sizeof(*m));
+}
+
 void svc_outbox_goodbye(struct svc_outbox *box, const char *text)
 {
 	svc_outbox_done(box, 0, SAL_UNAVAILABLE, text, strnlen(text, SAL_INLINE_MAX));

@@ -17,6 +17,7 @@
 
 #include "link/ring.h"
 
+struct sal_msg_call;
 struct sal_place_in_arena;
 struct svc_letter;
 
@@ -45,6 +46,8 @@ void svc_outbox_refused(struct svc_outbox *box, uint64_t request, int code, cons
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
 		      uint64_t value);
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
+/* Post a whole record. */
+void svc_outbox_call(struct svc_outbox *box, struct sal_msg_call *m);
 /* Post a text for the job's user. */
 void svc_outbox_news(struct svc_outbox *box, const char *text);
 /* Post the last record: why the session ends. */

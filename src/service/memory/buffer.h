@@ -53,6 +53,7 @@ struct svc_buffer {
 	bool counted; /* in session->live_bytes and charged_bytes */
 	bool is_beyond; /* the buffer failed because of the limit of buffers */
 	bool is_coming;
+	_Atomic uint32_t pins; /* started executions that may call Python use it: see paging.c */
 	struct svc_waiter_list waiters;
 };
 

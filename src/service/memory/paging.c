@@ -259,14 +259,15 @@ void svc_page_in(struct svc_session *s)
 
 /*
  * The stream adopts the buffer, without a copy. False: the buffer is where it was. While the vendor
- * reads a buffer of the session, no buffer is adopted, because an iteration may overwrite it.
+ * reads a buffer of the session, no buffer is adopted, because an iteration may overwrite it. The
+ * same holds for a pinned buffer: the iteration that pins it has not ended.
  */
 static bool adopt(struct svc_buffer *b, uint32_t stream)
 {
 	struct svc_server *server = b->session->server;
 	struct sal_buffer *device;
 
-	if (atomic_load(&b->session->reads) > 0 ||
+	if (b->pins > 0 || atomic_load(&b->session->reads) > 0 ||
 	    svc_vendor(server)->adopt(server->streams[stream].device, b->device, &device, NULL) < 0)
 		return false;
 	svc_lock(server);

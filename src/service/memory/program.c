@@ -142,6 +142,9 @@ int svc_program_load(struct svc_program *p, uint32_t stream, struct sal_err *err
 
 	if (p->loaded && p->stream == stream)
 		return SAL_OK;
+	if (p->loaded && atomic_load(&p->pins) > 0)
+		return sal_err_set(err, SAL_UNIMPLEMENTED,
+				   "salusd: a program runs itself through its Python callback");
 	rc = svc_vendor(server)->load(server->streams[stream].device, p->shared->image->image,
 				      &loaded, err);
 	svc_lock(server);

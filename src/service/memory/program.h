@@ -52,6 +52,7 @@ struct svc_program {
 	/* owned; NULL: not loaded. Changed only by the thread that carries the session. */
 	struct sal_loaded *loaded;
 	uint32_t stream; /* where the program is loaded, or will be */
+	_Atomic uint32_t pins; /* started executions that may call Python run it */
 	struct svc_errand ahead; /* loads the program before its first run */
 	uint64_t mean_ns; /* mean time of a run; at first that of all sessions; 0: unknown */
 };

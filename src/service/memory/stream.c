@@ -30,6 +30,13 @@ uint32_t svc_stream_index(const struct svc_server *server, uint32_t lane, uint32
 	return lane + (server->has_tiers ? tier : 0) * SAL_LANES_MAX;
 }
 
+uint32_t svc_stream_nested(uint32_t stream)
+{
+	uint32_t nested = stream + SAL_TIERS * SAL_LANES_MAX;
+
+	return nested < SVC_STREAMS_MAX ? nested : UINT32_MAX;
+}
+
 uint32_t svc_stream_home(const struct svc_session *s)
 {
 	uint32_t lane = sal_session_lane(s->core);
@@ -40,7 +47,7 @@ uint32_t svc_stream_home(const struct svc_session *s)
 int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *err)
 {
 	struct svc_stream *s = &server->streams[stream];
-	uint32_t tier = stream / SAL_LANES_MAX;
+	uint32_t tier = stream / SAL_LANES_MAX % SAL_TIERS;
 	struct sal_stream *device;
 	int rc = SAL_OK;
 
@@ -52,8 +59,9 @@ int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *
 		rc = svc_vendor(server)->open_stream(server->device, tier, &device, err);
 		if (rc >= 0) {
 			atomic_store(&s->device, device);
-			sal_log_info("stream", "opened lane=%u tier=%u",
-				     (unsigned)(stream % SAL_LANES_MAX), (unsigned)tier);
+			sal_log_info("stream", "opened lane=%u tier=%u depth=%u",
+				     (unsigned)(stream % SAL_LANES_MAX), (unsigned)tier,
+				     (unsigned)(stream / (SAL_TIERS * SAL_LANES_MAX)));
 		}
 	}
 	(void)pthread_mutex_unlock(&s->opening);

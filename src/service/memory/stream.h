@@ -3,7 +3,9 @@
  * stream - the vendor's streams behind the lanes of the engine. The first use opens a stream.
  *
  * A lane has one stream for each tier of the device. Iterations of a lane run one at a time, in the
- * stream of their tier. Buffers and programs remember their stream by its index.
+ * stream of their tier. Nested iterations run while another one of their lane has not ended. Since
+ * a vendor may run the iterations of a stream in order, each depth of nesting has streams of its
+ * own. Buffers and programs remember their stream by its index.
  *
  * Threads: any thread may open a stream, without server->lock. The counters of a lane are under
  * server->lock.
@@ -23,7 +25,9 @@ struct sal_err;
 struct svc_server;
 struct svc_session;
 
-#define SVC_STREAMS_MAX (SAL_TIERS * SAL_LANES_MAX)
+/* Iterations that Python callbacks start may nest this deep: see client/call.h. */
+#define SVC_NESTING_MAX 3
+#define SVC_STREAMS_MAX ((SVC_NESTING_MAX + 1) * SAL_TIERS * SAL_LANES_MAX)
 
 struct svc_stream {
 	pthread_mutex_t opening; /* held while the vendor opens the stream */
@@ -42,6 +46,8 @@ void svc_streams_fini(struct svc_server *server) SVC_UNLOCKED;
 
 /* The index of the stream for this lane and tier. */
 uint32_t svc_stream_index(const struct svc_server *server, uint32_t lane, uint32_t tier);
+/* The stream for iterations that are nested in those of this stream. UINT32_MAX: too deep. */
+uint32_t svc_stream_nested(uint32_t stream);
 /* The index of the stream in which the session's next iteration will probably run. */
 uint32_t svc_stream_home(const struct svc_session *s) SVC_LOCKED;
 /* Open the stream if it is not open yet. Waits for the vendor. */

@@ -69,8 +69,46 @@ static void take(struct svc_server *server, struct svc_session *s)
 	s->is_carried = true;
 }
 
-/* Do the first errand of the session. Releases the lock during the call. */
-static void run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
+bool svc_errand_lend(struct svc_session *s, struct svc_errand *errand)
+{
+	svc_assert_locked(s->server);
+	if (!errand->is_under_way || errand->is_lent)
+		return false;
+	errand->is_lent = true;
+	s->is_carried = false;
+	if (STAILQ_EMPTY(&s->errands)) {
+		svc_session_unref(s); /* the execution has a reference of its own */
+		return false;
+	}
+	post(s->server, s);
+	return true;
+}
+
+static void do_nothing(struct svc_errand *errand)
+{
+	(void)errand;
+}
+
+/* The call of a lent errand has returned. True: the caller carries the session again. */
+static bool take_back(struct svc_server *server, struct svc_session *s,
+		      struct svc_errand *errand) SVC_LOCKED
+{
+	errand->is_lent = false;
+	errand->begin = NULL;
+	errand->call = do_nothing;
+	errand->is_brief = true;
+	svc_errand_post(s, errand);
+	if (s->is_carried)
+		return false;
+	take(server, s);
+	return true;
+}
+
+/*
+ * Do the first errand of the session. Releases the lock during the call. False: another thread
+ * carries the session now.
+ */
+static bool run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
 	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
 	uint64_t since_ns = 0;
@@ -78,7 +116,8 @@ static void run_first(struct svc_server *server, struct svc_session *s, enum car
 
 	STAILQ_REMOVE_HEAD(&s->errands, link);
 	if (errand->begin && !errand->begin(errand))
-		return;
+		return true;
+	errand->is_under_way = true;
 	/*
 	 * The call may never return, so this thread first hands over its other work. The worker
 	 * need not: the watchman replaces it.
@@ -95,7 +134,11 @@ static void run_first(struct svc_server *server, struct svc_session *s, enum car
 	if (as == AS_WORKER)
 		svc_watch_end(server, since_ns);
 	svc_lock(server);
+	errand->is_under_way = false;
+	if (errand->is_lent)
+		return take_back(server, s, errand);
 	errand->settle(errand);
+	return true;
 }
 
 /* No errands are left: nobody carries the session any more. */
@@ -126,7 +169,8 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 			post(server, s);
 			return;
 		}
-		run_first(server, s, as);
+		if (!run_first(server, s, as))
+			return;
 		svc_dispatch_show(server);
 		(void)svc_dispatch(server);
 		if (as == AS_WORKER && !svc_worker_is_me(server))

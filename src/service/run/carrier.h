@@ -42,6 +42,8 @@ struct svc_errand {
 	void (*settle)(struct svc_errand *errand);
 	bool is_brief; /* expected to take much less than a millisecond */
 	bool computes; /* the vendor may compute inside the call: not for a vendor's thread */
+	bool is_under_way; /* its call has not returned */
+	bool is_lent; /* meanwhile another thread may carry the session */
 };
 
 STAILQ_HEAD(svc_errand_list, svc_errand);
@@ -73,6 +75,12 @@ void svc_carriers_bury(struct svc_server *server, struct svc_session *s);
 
 /* Append the errand to the session's errands. */
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand) SVC_LOCKED;
+/*
+ * The errand's call waits for the client itself. If a carrier makes the call, another thread may
+ * carry the session until the call returns. Then the errand settles behind the other errands. True:
+ * errands wait for the worker.
+ */
+bool svc_errand_lend(struct svc_session *s, struct svc_errand *errand) SVC_LOCKED;
 /*
  * For the worker: do the brief errands of sessions that nobody carries, and hand sessions with long
  * errands to carriers. True if there was a session. Releases the lock in between, so the worker may

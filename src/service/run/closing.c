@@ -8,6 +8,7 @@
 
 #include "base/log/log.h"
 #include "core/engine.h"
+#include "service/client/call.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
 #include "service/idmap.h"
@@ -67,6 +68,7 @@ void svc_session_kill(struct svc_session *s, const char *why)
 	s->state = SVC_CLOSING;
 	svc_outbox_goodbye(&s->outbox, why);
 	svc_outbox_close(&s->outbox);
+	svc_calls_end(s);
 	note_paces(s);
 	svc_recall_end(s);
 	svc_attend_end(s);

@@ -7,6 +7,7 @@
 #include "base/container.h"
 #include "base/log/log.h"
 #include "core/engine.h"
+#include "service/client/call.h"
 #include "service/client/news.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -65,6 +66,7 @@ void svc_execution_release(struct svc_execution *x)
 	size_t i;
 
 	finish_outputs(x);
+	svc_launch_unpin(x);
 	for (i = 0; i < x->arg_count; i++)
 		svc_buffer_unref(x->args[i]);
 	for (i = 0; i < x->output_count; i++)
@@ -88,6 +90,7 @@ void svc_execution_free(struct svc_execution *x)
 	free(x->device_args);
 	free(x->device_outputs);
 	free(x->text);
+	free(x->raised);
 	svc_shared_program_unref(s->server, x->shared);
 	if (x->is_queue_counted)
 		svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
@@ -96,19 +99,6 @@ void svc_execution_free(struct svc_execution *x)
 	s->queued_bytes -= x->queued_bytes;
 	free(x);
 	svc_session_unref(s);
-}
-
-/* Device bytes of the outputs beyond the memory of donated arguments. */
-static uint64_t growth(const struct svc_execution *x)
-{
-	uint64_t made = 0, taken = 0;
-	size_t i;
-
-	for (i = 0; i < x->output_count; i++)
-		made += svc_buffer_charge(x->outputs[i]);
-	for (i = 0; i < x->donated_count; i++)
-		taken += svc_buffer_charge(x->args[x->donated[i]]);
-	return made > taken ? svc_memory_round(x->session->server, made - taken) : 0;
 }
 
 void svc_execution_submit(struct svc_execution *x)
@@ -123,7 +113,7 @@ void svc_execution_submit(struct svc_execution *x)
 	x->iteration.pace = &x->shared->pace;
 	x->iteration.expected_ns = x->program->mean_ns;
 	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
-	x->iteration.grow_bytes = growth(x);
+	x->iteration.grow_bytes = svc_execution_growth(x);
 	if (x->iteration.needs.ephem_bytes > s->temp_bytes)
 		s->temp_bytes = x->iteration.needs.ephem_bytes;
 	svc_execution_move(x, SVC_QUEUED);
@@ -139,7 +129,7 @@ static void set_failure(struct svc_execution *x, int code, const char *text)
 {
 	x->code = code < 0 ? -code : code;
 	free(x->text);
-	x->text = text ? strndup(text, SAL_INLINE_MAX) : NULL;
+	x->text = text ? strndup(text, SAL_TEXT_MAX) : NULL;
 }
 
 void svc_execution_fail(struct svc_execution *x, int code, const char *text)
@@ -395,6 +385,10 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 	struct svc_session *s = x->session;
 	uint64_t used_ns = x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 1;
 
+	if (x->is_nested) {
+		svc_nested_account(x);
+		return;
+	}
 	if (--server->running == 0)
 		svc_gap_begin(&server->worker.gap, x->end_ns);
 	server->lanes[x->lane].iterations++;

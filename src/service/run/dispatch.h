@@ -32,12 +32,12 @@
 
 #include "base/container.h"
 #include "core/engine.h"
+#include "service/memory/buffer.h"
 #include "service/run/carrier.h"
 
 struct svc_buffer;
 struct svc_program;
 struct svc_shared_program;
-struct svc_waiter;
 
 /* Kinds of decisions that the engine makes about a session or an execution. */
 enum svc_verdict {
@@ -75,6 +75,11 @@ struct svc_execution {
 	struct svc_program *program; /* owned reference */
 	struct svc_shared_program *shared; /* owned reference; its pace is the iteration's */
 	uint64_t request;
+	bool calls; /* its program may call the client's Python: see client/call.h */
+	bool is_nested; /* the engine does not know it */
+	bool is_pinning; /* its program and arguments stay where they are */
+	uint64_t nested_bytes; /* of a nested one: scratch, in session->promised_bytes */
+	struct svc_waiter nested_waiter; /* a nested one waits for its arguments */
 	bool is_queue_counted; /* its account counts it as a queued iteration */
 	uint64_t queued_bytes; /* its part of session->queued_bytes and of its account */
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
@@ -108,6 +113,7 @@ struct svc_execution {
 	int code; /* not 0: the execution failed */
 	char *text; /* owned; why it failed */
 	bool is_refused; /* it failed before it started, and the client has its donations back */
+	char *raised; /* owned; the Python exception that made it fail; NULL: none */
 };
 
 static inline struct svc_execution *svc_execution_of(struct sal_iteration *it)
@@ -161,7 +167,11 @@ void svc_dispatch_push(struct svc_execution *x);
 /* The same for a vendor's thread, which may also start the next iteration of its lane. */
 void svc_dispatch_report(struct svc_execution *x) SVC_UNLOCKED;
 
+/* In launch.c: device bytes of the outputs beyond the memory of donated arguments. */
+uint64_t svc_execution_growth(const struct svc_execution *x) SVC_LOCKED;
 /* In launch.c: prepare the errand that starts the execution. */
 void svc_launch_init(struct svc_execution *x) SVC_LOCKED;
+/* The program and the arguments may move again. */
+void svc_launch_unpin(struct svc_execution *x) SVC_LOCKED;
 
 #endif

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/container.h"
+#include "service/client/call.h"
 #include "service/client/session.h"
 #include "service/memory/buffer.h"
 #include "service/memory/memory.h"
@@ -34,6 +35,18 @@
 #define MEASURED_NS_MIN UINT64_C(200000)
 /* After starting a longer iteration, the worker makes way for the threads that compute. */
 #define LONG_NS UINT64_C(3000000)
+
+uint64_t svc_execution_growth(const struct svc_execution *x)
+{
+	uint64_t made = 0, taken = 0;
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		made += svc_buffer_charge(x->outputs[i]);
+	for (i = 0; i < x->donated_count; i++)
+		taken += svc_buffer_charge(x->args[x->donated[i]]);
+	return made > taken ? svc_memory_round(x->session->server, made - taken) : 0;
+}
 
 static struct svc_execution *execution_of(struct svc_errand *errand)
 {
@@ -80,6 +93,29 @@ static bool refuse(struct svc_execution *x, int code, const char *text) SVC_LOCK
 	return false;
 }
 
+/* Nested iterations of the session must not move what this one uses. */
+static void pin(struct svc_execution *x) SVC_LOCKED
+{
+	size_t i;
+
+	x->is_pinning = true;
+	(void)atomic_fetch_add(&x->program->pins, 1);
+	for (i = 0; i < x->arg_count; i++)
+		(void)atomic_fetch_add(&x->args[i]->pins, 1);
+}
+
+void svc_launch_unpin(struct svc_execution *x)
+{
+	size_t i;
+
+	if (!x->is_pinning)
+		return;
+	x->is_pinning = false;
+	(void)atomic_fetch_sub(&x->program->pins, 1);
+	for (i = 0; i < x->arg_count; i++)
+		(void)atomic_fetch_sub(&x->args[i]->pins, 1);
+}
+
 static bool begin(struct svc_errand *errand) SVC_LOCKED
 {
 	struct svc_execution *x = execution_of(errand);
@@ -113,6 +149,12 @@ static uint64_t read_busy_ns(const struct svc_execution *x)
 	return server->ops->busy_ns(server->streams[x->stream].device) / server->cpus;
 }
 
+/* Why the execution failed: its Python's exception, which the vendor's message may cut. */
+static char *copy_reason(const struct svc_execution *x, const char *message)
+{
+	return strndup(x->raised ? x->raised : message, SAL_TEXT_MAX);
+}
+
 /* Called by a vendor's thread, or from within the call that starts the execution. */
 static void on_done(void *ctx, int code, const char *message)
 {
@@ -126,7 +168,7 @@ static void on_done(void *ctx, int code, const char *message)
 	}
 	if (code) {
 		x->code = code;
-		x->text = strndup(message ? message : "", SAL_INLINE_MAX);
+		x->text = copy_reason(x, message ? message : "");
 	}
 	if (svc_execution_half(x))
 		svc_dispatch_report(x);
@@ -145,6 +187,8 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		.is_measured = x->is_measured,
 		.done = on_done,
 		.done_ctx = x,
+		.call = x->calls ? svc_call_serve : NULL,
+		.call_ctx = x,
 	};
 	uint64_t start_ns = svc_now_ns();
 	size_t i;
@@ -185,12 +229,17 @@ static void call(struct svc_errand *errand)
 		if (rc >= 0)
 			svc_execution_move(x, SVC_RUNNING);
 	}
+	if (rc >= 0 && x->calls) {
+		svc_lock(x->session->server);
+		pin(x);
+		svc_unlock(x->session->server);
+	}
 	if (rc >= 0)
 		rc = execute(x, &err);
 	if (rc < 0) {
 		x->launch_code = err.code;
 		free(x->text);
-		x->text = strndup(err.text, SAL_INLINE_MAX);
+		x->text = copy_reason(x, err.text);
 	}
 }
 
@@ -251,11 +300,12 @@ static bool is_worth_measuring(const struct svc_execution *x)
 
 /*
  * In tier 1, a call in which the vendor computes waits for a thread of low priority: a carrier
- * makes such calls.
+ * makes such calls. A program that calls Python may wait inside the vendor's call: a carrier makes
+ * this call, too, because it can lend the session.
  */
 void svc_launch_init(struct svc_execution *x)
 {
-	bool computes = !x->program->shared->is_asynchronous;
+	bool computes = !x->program->shared->is_asynchronous || x->calls;
 
 	x->is_measured = is_worth_measuring(x);
 	x->errand = (struct svc_errand){
@@ -263,7 +313,8 @@ void svc_launch_init(struct svc_execution *x)
 		.call = call,
 		.settle = settle,
 		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
-			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes),
+			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes) &&
+			    !x->calls,
 		.computes = computes,
 	};
 }

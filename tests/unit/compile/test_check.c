@@ -659,7 +659,8 @@ static void takes_calls_by_name(void **state)
 					      "",
 					      "__cublas$gemm",
 					      "lapack_spotrf_ffi",
-					      "xla_ffi_python_cpu_callback" };
+					      "xla_python_cpu_callback",
+					      "xla_ffi_python_cpu_callbacks" };
 	struct sal_err err = { 0 };
 	struct message m;
 
@@ -669,6 +670,11 @@ static void takes_calls_by_name(void **state)
 		is_refused(&m, others[i]);
 		is_refused(&m, "not supported through Salus yet");
 	}
+	m = instruction("custom-call", "xla_ffi_python_cpu_callback");
+	assert_int_equal(check(&m, "cpu", &err), SAL_OK);
+	assert_int_equal(check(&m, "cuda", &err), -SAL_UNIMPLEMENTED);
+	m = instruction("custom-call", "xla_ffi_partitioned_python_cpu_callback");
+	assert_int_equal(check(&m, "cpu", &err), SAL_OK);
 	m = instruction("custom-call", "SliceToDynamic");
 	is_refused(&m, "size is known only when the program runs");
 	m = instruction("custom-call", "__cublas$gemm");

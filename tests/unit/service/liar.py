@@ -29,7 +29,8 @@ MAGIC = 0x3153554C4153
 MAJOR, MINOR = 1, 0
 
 (COMPILE, LOAD, FETCH, UNLOAD, UPLOAD, DOWNLOAD, EXECUTE, DELETE, COPY) = range(1, 10)
-REPLY, DONE, RELEASED = 64, 65, 66
+OPERANDS, ANSWER = 11, 12
+REPLY, DONE, RELEASED, REFUSED, CALL = 64, 65, 66, 67, 68
 FACTS, OPTIMIZED, SEALED = 0, 1, 2
 S8, S32, F32, U8 = 2, 4, 11, 6
 
@@ -123,6 +124,15 @@ def execute_record(request, program, first, outputs, args=(), keep=(), **counts)
 
 def delete_record(*ids, count=None):
     return record(DELETE, struct.pack(f"<II{len(ids)}Q", len(ids) if count is None else count, 0, *ids))
+
+
+def operands_record(request, call, into=None):
+    return record(OPERANDS, struct.pack("<QQ", request, call) + (into or place()))
+
+
+def answer_record(call, tail=b"", *, code=0, results=None, tail_size=None):
+    size = len(tail) if tail_size is None else tail_size
+    return record(ANSWER, struct.pack("<QiI", call, code, size) + (results or place()) + tail)
 
 
 def copy_record(source, to):

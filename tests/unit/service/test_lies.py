@@ -282,6 +282,14 @@ for name, where in PLACES.items():
     def _(s, w=where):
         s.send(download_record(s.new(), s.a, 4, place(*w)))
 
+    @lie(gone, f"operands-into-{name}")
+    def _(s, w=where):
+        s.send(operands_record(s.new(), 1, place(*w)))
+
+    @lie(gone, f"results-from-{name}")
+    def _(s, w=where):
+        s.send(answer_record(1, results=place(*w)))
+
     @lie(gone, f"compile-from-{name}")
     def _(s, w=where):
         s.send(compile_record(s.new(), s.new(), place(*w)))
@@ -302,6 +310,21 @@ for name, where in PLACES.items():
 for offset in (0, 1, U64):
     lie(gone, f"upload-of-everything-from-{offset}")(upload(FACTORS, size=U64, where=place(0, offset, U64)))
 lie(gone, "upload-larger-than-the-segment")(upload([SEGMENT + 1], size=SEGMENT + 1, where=place(0, 0, SEGMENT + 1)))
+
+
+# Lies about calls of a program.
+
+lie(fine, "answer-to-no-call")(lambda s: s.send(answer_record(1, b"1234"), answer_record(0), answer_record(U64, b"no", code=13)))
+lie(gone, "answer-longer-than-it-says")(lambda s: s.send(answer_record(1, bytes(64), tail_size=4)))
+lie(gone, "answer-with-two-results")(lambda s: s.send(answer_record(1, b"1234", results=place(0, 0, 4))))
+lie(gone, "answer-beyond-the-record")(lambda s: s.send(answer_record(1, bytes(4104))))
+
+
+@lie(refused(INVALID_ARGUMENT), "operands-of-no-call")
+def _(s):
+    request = s.new()
+    s.send(operands_record(request, 7, place(0, 0, 64)))
+    return request
 
 
 # Lies about ids.

@@ -89,6 +89,9 @@ static void constants(void **state)
 	assert_int_equal(SAL_RECORD_MAX, 1048576);
 	assert_int_equal(SAL_INLINE_MAX, 4096);
 	assert_int_equal(SAL_SEGMENTS_MAX, 64);
+	assert_int_equal(SAL_TEXT_MAX, 65536);
+	assert_int_equal(SAL_CALL_ARRAYS_MAX, 256);
+	assert_int_equal(SAL_CALL_ALIGN, 64);
 }
 
 static void hello(void **state)
@@ -269,7 +272,8 @@ static void execute(void **state)
 		       .first_output = ID3,
 		       .output_count = 5,
 		       .arg_count = 2,
-		       .retained_count = 1 },
+		       .retained_count = 1,
+		       .flags = SAL_EXECUTE_CALLS | SAL_EXECUTE_NESTED },
 		.args = { ID2, ID1 },
 		.keep = { 1 },
 	};
@@ -277,7 +281,7 @@ static void execute(void **state)
 	(void)state;
 	assert_bytes(&all, sizeof(all),
 		     "48000000 0700 0000 " HEX1 HEX2 HEX3 /* request, program, first_output */
-		     "05000000 02000000 01000000 00000000 " /* outputs, arguments, keep */
+		     "05000000 02000000 01000000 03000000 " /* outputs, arguments, keep, flags */
 		     HEX2 HEX1 "01000000 00000000");
 }
 
@@ -319,7 +323,64 @@ static void await_buffer(void **state)
 	assert_bytes(&m, sizeof(m), "18000000 0a00 0000 " HEX1 HEX2);
 }
 
+static void operands(void **state)
+{
+	struct sal_msg_operands m = {
+		.header = { .size = sizeof(m), .type = SAL_MSG_OPERANDS },
+		.request = ID1,
+		.call = ID2,
+		.into = PLACE1,
+	};
+
+	(void)state;
+	assert_bytes(&m, sizeof(m), "30000000 0b00 0000 " HEX1 HEX2 HEX_PLACE1);
+}
+
+static void answer(void **state)
+{
+	struct {
+		struct sal_msg_answer m;
+		char text[8];
+	} all = {
+		.m = { .header = { .size = 56, .type = SAL_MSG_ANSWER },
+		       .call = ID1,
+		       .code = 13,
+		       .tail_size = 3,
+		       .results = PLACE1 },
+		.text = "why",
+	};
+
+	(void)state;
+	assert_bytes(&all, sizeof(all),
+		     "38000000 0c00 0000 " HEX1 "0d000000 03000000 " HEX_PLACE1 "776879 +5");
+}
+
 /* Daemon to client */
+
+static void call(void **state)
+{
+	struct {
+		struct sal_msg_call m;
+		struct sal_call_shape shape;
+		int64_t dim;
+	} all = {
+		.m = { .header = { .size = 80, .type = SAL_MSG_CALL },
+		       .call = ID1,
+		       .request = ID2,
+		       .index = 5,
+		       .operand_bytes = 6,
+		       .result_bytes = 7,
+		       .operand_count = 8,
+		       .result_count = 9 },
+		.shape = { .type = 11, .rank = 1, .bytes = 12 },
+		.dim = 3,
+	};
+
+	(void)state;
+	assert_bytes(&all, sizeof(all),
+		     "50000000 4400 0000 " HEX1 HEX2 "05 +7 06 +7 07 +7 08000000 09000000 "
+		     "0b000000 01000000 0c +7 03 +7");
+}
 
 static void reply(void **state)
 {
@@ -388,6 +449,8 @@ int main(void)
 		cmocka_unit_test(copy),	     cmocka_unit_test(await_buffer),
 		cmocka_unit_test(reply),     cmocka_unit_test(done),
 		cmocka_unit_test(released),  cmocka_unit_test(pad),
+		cmocka_unit_test(operands),  cmocka_unit_test(answer),
+		cmocka_unit_test(call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

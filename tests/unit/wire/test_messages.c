@@ -22,9 +22,11 @@ union any {
 	struct sal_msg_execute execute;
 	struct sal_msg_delete forget;
 	struct sal_msg_copy copy;
+	struct sal_msg_answer answer;
 	struct sal_msg_reply reply;
 	struct sal_msg_done done;
 	struct sal_msg_released released;
+	struct sal_msg_call call;
 	unsigned char bytes[SAL_RECORD_MAX];
 };
 
@@ -73,9 +75,12 @@ static const struct {
 	{ SAL_MSG_DELETE, sizeof(struct sal_msg_delete), true },
 	{ SAL_MSG_COPY, sizeof(struct sal_msg_copy), true },
 	{ SAL_MSG_AWAIT, sizeof(struct sal_msg_await), true },
+	{ SAL_MSG_OPERANDS, sizeof(struct sal_msg_operands), true },
+	{ SAL_MSG_ANSWER, sizeof(struct sal_msg_answer), true },
 	{ SAL_MSG_REPLY, sizeof(struct sal_msg_reply), false },
 	{ SAL_MSG_DONE, sizeof(struct sal_msg_done), false },
 	{ SAL_MSG_RELEASED, sizeof(struct sal_msg_released), false },
+	{ SAL_MSG_CALL, sizeof(struct sal_msg_call), false },
 };
 
 #define PLAIN_COUNT (sizeof(plain) / sizeof(plain[0]))
@@ -309,6 +314,94 @@ static void completions_count_their_tails(void **state)
 	VALID_COMPLETE("released", blank(SAL_MSG_RELEASED, sizeof(struct sal_msg_released), 0));
 }
 
+/* An answer has a text, or results in the record, or results in the arena. */
+static void answers_have_one_kind_of_tail(void **state)
+{
+	static const struct {
+		int32_t code;
+		uint32_t said;
+		size_t sent;
+		uint64_t place;
+		bool right;
+	} rows[] = {
+		{ 0, 4, 4, 0, true },
+		{ 0, 0, 0, 4, true },
+		{ 0, 4, 4, 4, false },
+		{ 0, SAL_INLINE_MAX, SAL_INLINE_MAX, 0, true },
+		{ 0, SAL_INLINE_MAX + 1, SAL_INLINE_MAX + 1, 0, false },
+		{ 13, SAL_INLINE_MAX + 1, SAL_INLINE_MAX + 1, 0, true },
+		{ 13, SAL_TEXT_MAX, SAL_TEXT_MAX, 0, true },
+		{ 13, SAL_TEXT_MAX + 1, SAL_TEXT_MAX + 1, 0, false },
+		{ 13, 4, 4, 4, false },
+		{ 13, 16, 4, 0, false },
+		{ -1, UINT32_MAX, 0, 0, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		union any *m = blank(SAL_MSG_ANSWER, sizeof(m->answer), rows[i].sent);
+
+		m->answer.code = rows[i].code;
+		m->answer.tail_size = rows[i].said;
+		m->answer.results.size = rows[i].place;
+		expect("answer", m, rows[i].right, false);
+	}
+}
+
+/* A call of one operand and one result, each with one dimension. */
+static union any *call_of(uint64_t operand_bytes, uint64_t result_bytes, size_t sent)
+{
+	const size_t shapes = 2 * (sizeof(struct sal_call_shape) + sizeof(int64_t));
+	union any *m = blank(SAL_MSG_CALL, sizeof(m->call), shapes + sent);
+	struct sal_call_shape *shape = (struct sal_call_shape *)(&m->call + 1);
+
+	m->call.operand_count = m->call.result_count = 1;
+	m->call.operand_bytes = sal_call_span(operand_bytes);
+	m->call.result_bytes = sal_call_span(result_bytes);
+	*shape = (struct sal_call_shape){ 11, 1, operand_bytes };
+	shape = (struct sal_call_shape *)((int64_t *)(shape + 1) + 1);
+	*shape = (struct sal_call_shape){ 11, 1, result_bytes };
+	return m;
+}
+
+static struct sal_call_shape *first_shape(union any *m)
+{
+	return (struct sal_call_shape *)(&m->call + 1);
+}
+
+static void calls_add_up(void **state)
+{
+	union any *m;
+
+	(void)state;
+	VALID_COMPLETE("small", call_of(4, 4, SAL_CALL_ALIGN));
+	VALID_COMPLETE("empty", call_of(0, 0, 0));
+	VALID_COMPLETE("most", call_of(SAL_INLINE_MAX, 4, SAL_INLINE_MAX));
+	VALID_COMPLETE("large", call_of(SAL_INLINE_MAX + 1, 1 << 30, 0));
+	INVALID("operands missing", call_of(4, 4, 0));
+	INVALID("operands too long", call_of(4, 4, 2 * SAL_CALL_ALIGN));
+	INVALID("large operands in the record", call_of(SAL_INLINE_MAX + 1, 4, SAL_INLINE_MAX + 8));
+	INVALID("more than an array can have", call_of(SAL_CALL_BYTES_MAX + 1, 4, 0));
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	m->call.operand_bytes++;
+	INVALID("operand bytes", m);
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	m->call.result_bytes--;
+	INVALID("result bytes", m);
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	m->call.result_count++;
+	INVALID("a shape behind the end", m);
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	m->call.operand_count = UINT32_MAX;
+	INVALID("operand count", m);
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	first_shape(m)->rank = SAL_RANK_MAX + 1;
+	INVALID("rank", m);
+	m = call_of(4, 4, SAL_CALL_ALIGN);
+	first_shape(m)->rank = UINT32_MAX;
+	INVALID("huge rank", m);
+}
+
 /* The greeting */
 
 static struct sal_hello good_hello(void)
@@ -372,6 +465,8 @@ int main(void)
 		cmocka_unit_test(execute_counts_its_tail),
 		cmocka_unit_test(delete_counts_its_tail),
 		cmocka_unit_test(completions_count_their_tails),
+		cmocka_unit_test(answers_have_one_kind_of_tail),
+		cmocka_unit_test(calls_add_up),
 		cmocka_unit_test(hello_is_ours_whole_and_named),
 		cmocka_unit_test(record_sizes_are_multiples_of_eight),
 	};

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* execution - what a device needs to run a program once, and how it reports the end. */
+#ifndef SAL_DEVICE_EXECUTION_H
+#define SAL_DEVICE_EXECUTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "device/call.h"
+
+struct sal_buffer;
+
+/* code is 0 or a positive enum sal_code; message is valid during the call. */
+typedef void sal_done_fn(void *ctx, int code, const char *message);
+
+struct sal_execution {
+	struct sal_buffer *const *args;
+	size_t arg_count;
+	const int64_t *retained; /* arguments that must not be donated */
+	size_t retained_count;
+	struct sal_buffer **outputs; /* filled in; one for each output of the program */
+	size_t output_count;
+	/*
+	 * The call is known to return before the program computes. So a stream of tier 1 needs no
+	 * thread of low priority for the call.
+	 */
+	bool is_quick;
+	bool is_measured; /* busy_ns counts the CPU time of this call */
+	sal_done_fn *done; /* all outputs are defined, or failed */
+	void *done_ctx;
+	sal_call_fn *call; /* serves the program's calls (call.h); NULL: calls fail */
+	void *call_ctx;
+};
+
+#endif

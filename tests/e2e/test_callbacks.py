@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that call Python: jax.debug.print, pure_callback, io_callback, checkify. The vendor plugin has none of
+them in-process, so JAX's built-in backend is the other side."""
+
+import json
+
+import pytest
+
+HEAD = """
+import jax, jax.numpy as jnp, numpy as np
+from jax.experimental import io_callback
+F = jax.ShapeDtypeStruct
+def scalar(function, x): return jax.pure_callback(function, F((), jnp.float32), x)
+"""
+
+SAME = {
+    "print": """
+def body(c, x):
+    jax.debug.print("c {c} x {x}", c=c, x=x, ordered=True)
+    return c + x, c * x
+print(jax.jit(lambda: jax.lax.scan(body, 0.0, jnp.arange(20.0)))())
+jax.effects_barrier()
+jax.jit(lambda x: jax.debug.print("large {}", x.sum()))(jnp.ones((600, 600)))
+jax.effects_barrier()
+""",
+    "values": """
+double = lambda a: np.asarray(a) * 2
+for shape in (), (3,), (0, 3), (5, 7), (70, 60), (500, 400):
+    x = jnp.arange(np.prod(shape), dtype=jnp.float32).reshape(shape)
+    y = jax.jit(lambda x: jax.pure_callback(double, F(x.shape, x.dtype), x) + 1)(x)
+    print(shape, y.shape, bool((y == x * 2 + 1).all()))
+for kind in "bool_ int8 uint16 int32 uint32 float16 bfloat16 complex64 float8_e4m3fn".split():
+    x = jnp.ones((3, 2), getattr(jnp, kind))
+    y = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a), F(x.shape, x.dtype), x))(x)
+    print(y.dtype, bool((x == y).all()))
+two = lambda a, b: (np.asarray(a) + b, np.asarray(a) - b)
+print(jax.jit(lambda x, y: jax.pure_callback(two, (F((4,), jnp.float32),) * 2, x, y))(jnp.arange(4.0), jnp.ones(4)))
+""",
+    "order": """
+seen = []
+def note(i):
+    seen.append(int(i))
+    return np.int32(i * 2)
+def run(n):
+    step = lambda i, sum: sum + io_callback(note, F((), jnp.int32), i, ordered=True)
+    return jax.lax.fori_loop(0, n, step, jnp.int32(0))
+print(jax.jit(run)(50), seen)
+""",
+    "shapes of programs": """
+each = lambda x: jax.pure_callback(lambda a: np.asarray(a) * 2, F(x.shape, x.dtype), x, vmap_method="sequential")
+whole = lambda x: jax.pure_callback(lambda a: np.asarray(a) * 3, F(x.shape, x.dtype), x, vmap_method="expand_dims")
+print(jax.vmap(each)(jnp.arange(3.0)), jax.jit(jax.vmap(whole))(jnp.arange(3.0)))
+branch = jax.jit(lambda x: jax.lax.cond(x > 0, lambda: scalar(lambda a: a + 1, x), lambda: x))
+print(branch(1.0), branch(-1.0))
+print(jax.jit(lambda: jax.lax.while_loop(lambda x: x < 100, lambda x: scalar(lambda a: np.float32(a) * 2, x), 1.0))())
+@jax.custom_vjp
+def sine(x): return scalar(lambda a: np.sin(a), x)
+sine.defvjp(lambda x: (sine(x), x), lambda x, g: (scalar(lambda a: np.cos(a), x) * g,))
+print(jax.jit(jax.grad(lambda x: sine(x) ** 2))(1.0))
+from jax.experimental import checkify
+def positive(x):
+    checkify.check(x > 0, "must be positive: {x}", x=x)
+    return jnp.log(x)
+print(jax.jit(checkify.checkify(positive))(-1.0)[0].get())
+""",
+    "kept arguments": """
+kept = []
+keep = jax.jit(lambda x: (jax.debug.callback(lambda a: kept.append(a), x), x + 1)[1])
+for i in range(30):
+    keep(jnp.full((3000,), float(i)))
+jax.effects_barrier()
+print([float(np.asarray(a)[7]) for a in kept])
+""",
+    "Python that runs JAX": """
+host = lambda x: np.asarray(jnp.sin(jnp.asarray(x)) + jax.jit(lambda a: a * 2)(x))
+outer = jax.jit(lambda x: scalar(host, x) + 1)
+print(outer(1.0), outer(2.0))
+W = jnp.ones((300, 300))
+heavy = lambda x: np.asarray(W @ jnp.asarray(x))
+product = jax.jit(lambda x, w: jax.pure_callback(heavy, F((300, 300), jnp.float32), (x @ x) / 300) + w)
+print(product(W, W).sum(), product(W, W).sum(), (W + 1).sum())
+inner = lambda x: np.asarray(jax.jit(lambda a: scalar(lambda b: np.asarray(b) * 10, a) + 1)(jnp.asarray(x)))
+print(jax.jit(lambda x: scalar(inner, x) + 1)(1.0))
+def chain(x):
+    y = jax.jit(lambda a: scalar(lambda b: np.asarray(b) + 1, a))(jnp.asarray(x))
+    return np.asarray(jax.jit(lambda a: a * a)(y))
+print(jax.jit(lambda x: scalar(chain, x) + 1)(2.0))
+""",
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_the_output_is_that_of_the_built_in_backend(what, builtin, salus):
+    expected, run = builtin(HEAD + SAME[what]), salus(HEAD + SAME[what])
+    assert expected.code == 0, expected.describe()
+    assert run.code == 0, run.describe()
+    assert run.stdout == expected.stdout, run.describe()
+
+
+def test_an_exception_is_the_error_of_the_iteration(builtin, salus):
+    """The frames of the callback and the message are the same; frames above it are those of a thread."""
+    program = HEAD + """
+def attempt(function):
+    try:
+        print(np.asarray(function()))
+    except jax.errors.JaxRuntimeError as error:
+        lines = str(error).splitlines()
+        print(lines[0], "|", lines[-2].split()[-1], "|", len(lines[-1]), lines[-1][:100])
+def bad(x): raise ValueError("as told")
+def worse(x): raise KeyError("long " * 5000)
+attempt(lambda: jax.jit(lambda x: scalar(bad, x))(1.0))
+attempt(lambda: jax.jit(lambda x: scalar(worse, x))(1.0))
+attempt(lambda: jax.jit(lambda x: scalar(lambda a: np.zeros(3, np.float32), x))(1.0))
+attempt(lambda: jax.jit(lambda x: jax.pure_callback(bad, F((500, 500), jnp.float32), x @ x))(jnp.ones((500, 500))))
+print(jax.jit(lambda x: scalar(lambda a: np.float32(a), x))(4.0))
+"""
+    expected, run = builtin(program), salus(program)
+    assert run.code == 0, run.describe()
+    assert run.stdout == expected.stdout, run.describe()
+    assert "ValueError: as told" in run.stdout and run.stdout.endswith("4.0\n")
+
+
+SLEEPER = HEAD + """
+import sys, time
+def sleep(x):
+    print("sleeping", flush=True)
+    time.sleep(3600)
+    return np.float32(x)
+try:
+    print(jax.jit(lambda x: scalar(sleep, x))(1.0))
+except Exception as error:
+    print("caught", str(error).splitlines()[0], flush=True)
+    sys.stdout.flush()
+    import os
+    os._exit(7)  # the callback sleeps on
+"""
+STEPS = """
+import jax, jax.numpy as jnp
+step = jax.jit(lambda x: jnp.tanh(x @ x) + 1)
+x = jnp.ones((64, 64))
+for i in range(300):
+    x = step(x).block_until_ready()
+print("stepped", flush=True)
+"""
+
+
+def test_who_waits_for_python_holds_up_nobody_and_can_be_killed(served, wait):
+    daemon, client = served("--lanes", "1")
+    sleeper = client.start(SLEEPER)
+    sleeper.wait_for("sleeping")
+    why = json.loads(daemon.salus("why", 1, "--json").stdout)
+    assert why["waits_for"] == "python" and "its own Python" in why["text"]
+    client(STEPS, deadline_s=120).succeed()
+    assert sleeper.code is None
+    assert daemon.salus("kill", 1).returncode == 0
+    sleeper.finish(60)
+    assert sleeper.code == 7 and "caught UNAVAILABLE" in sleeper.stdout, sleeper.describe()
+    wait(lambda: not daemon.sessions(), 60, "the session to end")
+    client(STEPS).succeed()
+
+
+def test_a_job_that_dies_in_its_python_costs_itself(served, wait):
+    daemon, client = served()
+    neighbour = client.start(STEPS.replace("300", "3000"))
+    sleeper = client.start(SLEEPER)
+    sleeper.wait_for("sleeping")
+    sleeper.kill()
+    neighbour.succeed()
+    wait(lambda: not daemon.sessions(), 60, "the sessions to end")
+
+
+def test_the_daemon_ends_while_python_runs(start_daemon, client_of):
+    daemon = start_daemon()
+    sleeper = client_of(daemon).start(SLEEPER)
+    sleeper.wait_for("sleeping")
+    daemon.stop()
+    sleeper.finish(60)
+    assert sleeper.code == 7 and "caught UNAVAILABLE" in sleeper.stdout, sleeper.describe()
+
+
+def test_jobs_with_the_same_program_call_their_own_python(salus):
+    """The daemon compiles the program once; each job's functions are its own."""
+    program = HEAD + """
+import sys
+print(jax.jit(lambda x: scalar(lambda a: np.float32(sys.argv[1]), x) + 1)(1.0))
+"""
+    runs = [salus.start(program, str(i)) for i in range(3)]
+    for i, run in enumerate(runs):
+        assert run.succeed().stdout == f"{i + 1}.0\n", run.describe()
