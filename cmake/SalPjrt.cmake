@@ -16,6 +16,24 @@ if(NOT sal_pjrt_dir)
   list(GET sal_pjrt_dir 0 sal_pjrt_dir)
 endif()
 
+# XLA's interface for custom calls, as the wheel jaxlib has it.
+#
+#   SAL_FFI_INCLUDE_DIR    where xla/ffi/api/c_api.h is
+
+set(SAL_JAXLIB_DIR "" CACHE PATH "Folder with include/xla/ffi/api/c_api.h; default: from .venv")
+
+set(sal_jaxlib_dir "${SAL_JAXLIB_DIR}")
+if(NOT sal_jaxlib_dir)
+  file(GLOB sal_jaxlib_dir "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/jaxlib")
+  list(APPEND sal_jaxlib_dir "${PROJECT_SOURCE_DIR}/.venv")
+  list(GET sal_jaxlib_dir 0 sal_jaxlib_dir)
+endif()
+set(SAL_FFI_INCLUDE_DIR "${sal_jaxlib_dir}/include")
+if(NOT EXISTS "${SAL_FFI_INCLUDE_DIR}/xla/ffi/api/c_api.h")
+  message(FATAL_ERROR "There is no ${SAL_FFI_INCLUDE_DIR}/xla/ffi/api/c_api.h. Run tools/setup, which "
+    "installs the package jaxlib, or set SAL_JAXLIB_DIR to a folder that has it.")
+endif()
+
 set(SAL_PJRT_INCLUDE_DIR "${sal_pjrt_dir}/include")
 set(SAL_PJRT_PLUGIN "${sal_pjrt_dir}/xla_cpu_pjrt.so")
 foreach(file IN ITEMS "${SAL_PJRT_INCLUDE_DIR}/pjrt_c_api.h" "${SAL_PJRT_PLUGIN}")

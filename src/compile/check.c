@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "compile/hlo.h"
 #include "compile/order.h"
+#include "linalg/targets.h"
 
 #define NAME_CHARS_MAX 100
 
@@ -14,6 +15,7 @@ struct place {
 	const struct sal_hlo_module *module;
 	const struct sal_hlo_computation *computation;
 	bool is_cpu;
+	struct sal_check *check; /* for the results */
 	struct sal_err *err;
 };
 
@@ -84,6 +86,81 @@ static int check_topk(const struct place *at, const struct sal_hlo_instruction *
 	return SAL_OK;
 }
 
+/* Linear algebra */
+
+/* The shapes of a call's arguments and results, which its arrays point to. */
+struct call_shapes {
+	struct sal_hlo_shape args[LINALG_ARGS_MAX], rets[LINALG_RETS_MAX];
+};
+
+static bool read_array(const struct sal_hlo_shape *shape, struct linalg_array *out)
+{
+	*out = (struct linalg_array){
+		.element = (int32_t)shape->type,
+		.rank = shape->rank,
+		.dims = shape->dims,
+	};
+	return !shape->is_dynamic && shape->rank <= SAL_HLO_DIMS_MAX && shape->type <= INT32_MAX;
+}
+
+static bool read_results(struct sal_text shape, struct call_shapes *shapes, struct linalg_call *c)
+{
+	struct sal_hlo_shape whole, *next = shapes->rets;
+	struct sal_text rest;
+	int rc;
+
+	if (sal_hlo_shape(shape, &whole) < 0)
+		return false;
+	if (whole.type != SAL_HLO_TUPLE) {
+		*next = whole;
+		c->ret_count = 1;
+		return read_array(next, &c->rets[0]);
+	}
+	rest = whole.whole;
+	while (c->ret_count < LINALG_RETS_MAX && (rc = sal_hlo_next_part(&rest, next)) > 0) {
+		if (!read_array(next++, &c->rets[c->ret_count++]))
+			return false;
+	}
+	return sal_hlo_next_part(&rest, &whole) == 0; /* no result is left */
+}
+
+static bool read_arguments(const struct place *at, const struct sal_hlo_instruction *in,
+			   struct call_shapes *shapes, struct linalg_call *c)
+{
+	int64_t ids[LINALG_ARGS_MAX];
+
+	if (in->operand_count > LINALG_ARGS_MAX || sal_hlo_operands(in, ids) < 0)
+		return false;
+	for (size_t i = 0; i < in->operand_count; i++)
+		if (find_shape(at, ids[i], &shapes->args[i]) < 0 ||
+		    !read_array(&shapes->args[i], &c->args[i]))
+			return false;
+	c->arg_count = in->operand_count;
+	return true;
+}
+
+/* The handler checks shapes again, and the attributes: see linalg/call.h. */
+static int check_linalg(const struct place *at, const struct sal_hlo_instruction *in,
+			const struct linalg_target *target)
+{
+	struct linalg_call c = {
+		.routine = target->routine, .type = target->type, .is_plan = true, .err = at->err
+	};
+	struct call_shapes shapes;
+	uint64_t bytes;
+	int rc;
+
+	if (!read_arguments(at, in, &shapes, &c) || !read_results(in->shape, &shapes, &c))
+		return sal_linalg_bad(&c, "its arguments or results are no arrays");
+	rc = sal_linalg_prepare(&c, &bytes);
+	if (rc < 0)
+		return rc;
+	at->check->scratch_bytes += bytes;
+	if (at->check->scratch_most < bytes)
+		at->check->scratch_most = bytes;
+	return SAL_OK;
+}
+
 /* Instructions */
 
 /* Names that XLA for GPUs gives to its own library calls. */
@@ -108,10 +185,14 @@ static bool is_python_call(struct sal_text target)
 
 static int check_call(const struct place *at, const struct sal_hlo_instruction *in)
 {
+	struct linalg_target target;
+
 	if (sal_text_is(in->target, "TopK"))
 		return check_topk(at, in);
 	if (at->is_cpu && is_python_call(in->target))
 		return SAL_OK;
+	if (at->is_cpu && sal_linalg_find(in->target, &target))
+		return check_linalg(at, in, &target);
 	if (!at->is_cpu && is_library_call(in->target))
 		return SAL_OK;
 	if (sal_text_is(in->target, "SliceToDynamic") || sal_text_is(in->target, "PadToStatic"))
@@ -182,10 +263,13 @@ static int check_sent(const struct place *at, const struct sal_hlo_instruction *
 
 typedef int check_fn(const struct place *at, const struct sal_hlo_instruction *in);
 
-static int check_module(const struct sal_hlo_module *module, bool is_cpu, check_fn *check,
+static int check_module(const struct sal_hlo_module *module, struct sal_check *check, check_fn *fn,
 			struct sal_err *err)
 {
-	struct place at = { .module = module, .is_cpu = is_cpu, .err = err };
+	struct place at = { .module = module,
+			    .is_cpu = sal_text_is(check->platform, "cpu"),
+			    .check = check,
+			    .err = err };
 	struct sal_hlo_instruction in;
 	int rc = SAL_OK;
 
@@ -194,7 +278,7 @@ static int check_module(const struct sal_hlo_module *module, bool is_cpu, check_
 
 		at.computation = &module->computations[i];
 		while ((rc = sal_hlo_next(&rest, &in)) > 0) {
-			rc = check(&at, &in);
+			rc = fn(&at, &in);
 			if (rc < 0)
 				return rc;
 		}
@@ -204,24 +288,27 @@ static int check_module(const struct sal_hlo_module *module, bool is_cpu, check_
 	return rc;
 }
 
-static int check_text(struct sal_text text, bool has_config, const struct sal_check *check,
-		      check_fn *fn, struct sal_err *err)
+static int check_text(struct sal_text text, bool has_config, struct sal_check *check, check_fn *fn,
+		      struct sal_err *err)
 {
 	struct sal_hlo_module module;
 	int rc = sal_hlo_open(text, has_config, &module, err);
 
 	if (rc < 0)
 		return rc;
-	rc = check_module(&module, sal_text_is(check->platform, "cpu"), fn, err);
+	rc = check_module(&module, check, fn, err);
 	sal_hlo_close(&module);
 	return rc;
 }
 
-int sal_check_program(const struct sal_check *check, struct sal_err *err)
+int sal_check_program(struct sal_check *check, struct sal_err *err)
 {
 	bool is_cpu = sal_text_is(check->platform, "cpu");
 	bool is_hlo = sal_text_is(check->format, "hlo");
 	int rc;
+
+	check->scratch_bytes = 0;
+	check->scratch_most = 0;
 
 	if (is_hlo) {
 		rc = check_text(check->program, false, check, check_sent, err);

@@ -21,7 +21,7 @@
 
 /* Operands of select, the widest instruction that order.c reads in detail. */
 #define SAL_HLO_OPERANDS_MAX 3
-#define SAL_HLO_DIMS_MAX 8
+#define SAL_HLO_DIMS_MAX 64
 
 /* PrimitiveType of xla/xla_data.proto. */
 enum sal_hlo_type {

@@ -27,11 +27,13 @@
 
 #include "base/sys/guard.h"
 #include "base/sys/io.h"
+#include "base/sys/machine.h"
 #include "base/sys/thread.h"
 #include "base/sys/tidy.h"
 #include "compile/allowance.h"
 #include "compile/check.h"
 #include "compile/frame.h"
+#include "compile/hlo.h"
 #include "device/compiler.h"
 #include "device/option.h"
 #include "wire/facts.h"
@@ -49,6 +51,7 @@ struct worker {
 	const char *plugin_options[SAL_PLUGIN_OPTIONS_MAX + 1];
 	size_t option_count;
 	struct sal_helper_limits limits;
+	bool is_proven; /* prove_linalg ran */
 	int in, out;
 };
 
@@ -82,18 +85,24 @@ static bool send_error(const struct worker *w, uint64_t id, const struct sal_err
 
 /* Compilation */
 
-static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled)
+static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled,
+			  uint64_t scratch_bytes)
 {
+	struct sal_program_facts known = *w->compiler->facts(compiled);
 	struct sal_text image = w->compiler->image(compiled);
 	struct sal_text optimized = w->compiler->optimized(compiled);
 	struct sal_err err = { 0 };
 	size_t facts_size = 0;
-	void *facts = sal_program_facts_pack(w->compiler->facts(compiled), &facts_size);
-	struct answer a = { .frame = { .id = id,
-				       .sizes = { facts_size, image.size, optimized.size } },
-			    .parts = { facts, image.at, optimized.at } };
+	void *facts;
+	struct answer a = { .frame = { .id = id, .sizes = { 0, image.size, optimized.size } },
+			    .parts = { NULL, image.at, optimized.at } };
 	bool fine;
 
+	known.memory.temp += (int64_t)scratch_bytes;
+	known.memory.peak += known.memory.peak > 0 ? (int64_t)scratch_bytes : 0;
+	facts = sal_program_facts_pack(&known, &facts_size);
+	a.frame.sizes[0] = facts_size;
+	a.parts[0] = facts;
 	if (!facts)
 		(void)sal_err_set(&err, SAL_RESOURCE_EXHAUSTED, "no memory for a program's facts");
 	else if (sal_frame_bytes(a.frame.sizes) == UINT64_MAX)
@@ -104,21 +113,38 @@ static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compil
 	return fine;
 }
 
+/* XLA may run independent custom calls at the same time, one on each processor. */
+static uint64_t scratch_at_once(const struct sal_check *check)
+{
+	uint64_t most;
+
+	if (__builtin_mul_overflow(check->scratch_most, sal_machine_cpus(), &most) ||
+	    most > check->scratch_bytes)
+		return check->scratch_bytes;
+	return most;
+}
+
 /*
  * Runs before anybody gets the program: the daemon loads, runs and stores every program that comes
  * from here.
  */
 static int check_compiled(const struct worker *w, struct sal_text format, struct sal_text program,
-			  struct sal_compiled *compiled, struct sal_err *err)
+			  struct sal_compiled *compiled, uint64_t *out_scratch_bytes,
+			  struct sal_err *err)
 {
 	struct sal_check check = { .platform = w->ops->facts(w->device)->platform_name,
 				   .format = format,
 				   .program = program,
 				   .optimized = w->compiler->optimized(compiled) };
 
+	int rc;
+
+	*out_scratch_bytes = 0;
 	if (w->ops == &sal_device_fake)
 		return SAL_OK; /* programs of the fake device are not HLO */
-	return sal_check_program(&check, err);
+	rc = sal_check_program(&check, err);
+	*out_scratch_bytes = scratch_at_once(&check);
+	return rc;
 }
 
 static bool compile(const struct worker *w, const struct sal_frame *f, const char *bytes)
@@ -128,14 +154,15 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 	struct sal_text options = { program.at + program.size, f->sizes[2] };
 	struct sal_compiled *compiled = NULL;
 	struct sal_err err = { 0 };
+	uint64_t scratch_bytes;
 	bool fine;
 
 	if (w->compiler->compile(w->stream, format, program, options, &compiled, &err) < 0)
 		return send_error(w, f->id, &err);
-	if (check_compiled(w, format, program, compiled, &err) < 0)
+	if (check_compiled(w, format, program, compiled, &scratch_bytes, &err) < 0)
 		fine = send_error(w, f->id, &err);
 	else
-		fine = send_compiled(w, f->id, compiled);
+		fine = send_compiled(w, f->id, compiled, scratch_bytes);
 	w->compiler->free_compiled(compiled);
 	return fine;
 }
@@ -191,16 +218,49 @@ static bool serve_one(struct worker *w)
 }
 
 /*
- * Compiling a large program takes gigabytes, so free memory goes back to the system. This happens
- * only after a lull, not after each program: trimming the heap takes a noticeable part of the time
- * of a small compilation, and the job is about to send its next program.
+ * A plugin that refuses our handlers of linear algebra does so without a word. So we compile a call
+ * to one of them, and say in the log if that fails.
  */
-static void tidy_in_a_lull(const struct worker *w)
+static void prove_linalg(struct worker *w)
+{
+	static const char program[] =
+		"func.func public @main(%a: tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<i32>) {\n"
+		"  %r:2 = stablehlo.custom_call @lapack_spotrf_ffi(%a) {api_version = 4 : i32,\n"
+		"    backend_config = {uplo = 76 : ui8}}\n"
+		"    : (tensor<1x1xf32>) -> (tensor<1x1xf32>, tensor<i32>)\n"
+		"  return %r#0, %r#1 : tensor<1x1xf32>, tensor<i32>\n"
+		"}\n";
+	/* A CompileOptionsProto: one replica, one partition. */
+	static const char options[] = { 0x1a, 0x04, 0x20, 0x01, 0x28, 0x01 };
+	struct sal_compiled *compiled = NULL;
+	struct sal_err err = { 0 };
+
+	w->is_proven = true;
+	if (!w->stream || !sal_text_is(w->ops->facts(w->device)->platform_name, "cpu"))
+		return;
+	if (w->compiler->compile(w->stream, (struct sal_text){ "mlir", 4 },
+				 (struct sal_text){ program, sizeof(program) - 1 },
+				 (struct sal_text){ options, sizeof(options) }, &compiled,
+				 &err) < 0)
+		(void)fprintf(stderr, "salus-compile: linear algebra does not work: %s\n",
+			      err.text);
+	w->compiler->free_compiled(compiled);
+}
+
+/*
+ * What can wait until no question comes for a while. Compiling a large program takes gigabytes, so
+ * free memory goes back to the system: not after each program, because trimming the heap takes a
+ * noticeable part of the time of a small compilation, and the job is about to send its next program.
+ */
+static void use_lull(struct worker *w)
 {
 	struct pollfd next = { .fd = w->in, .events = POLLIN };
 
-	if (poll(&next, 1, LULL_MS) == 0)
-		sal_tidy();
+	if (poll(&next, 1, LULL_MS) != 0)
+		return;
+	if (!w->is_proven && w->ops != &sal_device_fake)
+		prove_linalg(w);
+	sal_tidy();
 }
 
 static void choose_ops(struct worker *w)
@@ -309,7 +369,8 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	(void)open_device(&w, &err); /* in advance: opening takes time */
-	while (serve_one(&w))
-		tidy_in_a_lull(&w);
+	do
+		use_lull(&w);
+	while (serve_one(&w));
 	_exit(EXIT_SUCCESS);
 }

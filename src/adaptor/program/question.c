@@ -92,8 +92,8 @@ static const char *hint_for(const char *text)
 	if (!text || !strstr(text, "No FFI handler registered"))
 		return "";
 	if (strstr(text, "lapack_"))
-		return " [salus: linear algebra that JAX leaves to LAPACK on the CPU (cholesky, svd, eigh, "
-		       "solve, ...) is not supported through Salus yet]";
+		return " [salus: salusd could not give linear algebra to the plugin of its device; its log "
+		       "says why]";
 	if (strstr(text, "python"))
 		return " [salus: Python callbacks need JAX 0.6.0 or newer, and a plugin that takes handlers "
 		       "for custom calls]";

@@ -22,6 +22,7 @@ static const char *const passing[] = {
 	"TZ",
 	"LD_LIBRARY_PATH",
 	"SALUS_DEBUG_CORE",
+	"SALUS_LAPACK",
 	"TF_CPP_MIN_LOG_LEVEL",
 	"CUDA_VISIBLE_DEVICES",
 	"NVIDIA_VISIBLE_DEVICES",

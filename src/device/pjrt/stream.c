@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "device/pjrt/ffi/linalg.h"
 #include "device/pjrt/ffi/python.h"
 
 static void pjrt_close(struct sal_device *d);
@@ -273,6 +274,9 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 		goto fail;
 	d->spare = true;
 	rc = sal_vendor_describe(d, err);
+	if (rc < 0)
+		goto fail;
+	rc = sal_vendor_register(d, err);
 	if (rc < 0)
 		goto fail;
 	*out_device = d;

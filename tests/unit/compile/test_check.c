@@ -566,7 +566,8 @@ struct dims {
 	int64_t at[3];
 };
 
-static struct message topk(const struct dims *operand, const struct dims *parts, size_t part_count)
+static struct message call_of(const char *target, const struct dims *operand,
+			      const struct dims *parts, size_t part_count)
 {
 	struct message module = { .size = 0 };
 	struct message computation = { .size = 0 };
@@ -580,7 +581,7 @@ static struct message topk(const struct dims *operand, const struct dims *parts,
 	in.size = 0;
 	put_text(&in, 1, "top.3");
 	put_text(&in, 2, "custom-call");
-	put_text(&in, 28, "TopK");
+	put_text(&in, 28, target);
 	put_number(&shape, 2, TUPLE);
 	for (size_t i = 0; i < part_count; i++)
 		put_shape(&shape, 4, parts[i].type, parts[i].at, parts[i].rank);
@@ -629,7 +630,8 @@ static void checks_shapes_of_topk(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct message m = topk(&cases[i].operand, cases[i].parts, cases[i].part_count);
+		struct message m =
+			call_of("TopK", &cases[i].operand, cases[i].parts, cases[i].part_count);
 
 		if (cases[i].taken)
 			is_taken(&m);
@@ -651,6 +653,57 @@ static struct message instruction(const char *opcode, const char *target)
 	return module;
 }
 
+/* Eigenvalues: the matrix becomes its vectors; values; info. */
+static void checks_shapes_of_linear_algebra(void **state)
+{
+	static const struct {
+		struct dims operand, parts[3];
+		size_t part_count;
+	} wrong[] = {
+		{ { F32, 2, { 8, 8 } }, { { F32, 2, { 8, 8 } }, { F32, 1, { 8 } } }, 2 },
+		{ { F32, 2, { 8, 8 } },
+		  { { F32, 2, { 9, 9 } }, { F32, 1, { 8 } }, { S32, 0, { 0 } } },
+		  3 },
+		{ { F32, 2, { 8, 8 } },
+		  { { F32, 2, { 8, 8 } }, { F32, 1, { 9 } }, { S32, 0, { 0 } } },
+		  3 },
+		{ { F32, 2, { 8, 8 } },
+		  { { F32, 2, { 8, 8 } }, { S32, 1, { 8 } }, { S32, 0, { 0 } } },
+		  3 },
+		{ { F32, 2, { 8, 8 } },
+		  { { F32, 2, { 8, 8 } }, { F32, 1, { 8 } }, { S8, 0, { 0 } } },
+		  3 },
+		{ { F32, 2, { 8, 4 } },
+		  { { F32, 2, { 8, 4 } }, { F32, 1, { 4 } }, { S32, 0, { 0 } } },
+		  3 },
+		{ { F32, 1, { 8 } },
+		  { { F32, 1, { 8 } }, { F32, 1, { 8 } }, { S32, 0, { 0 } } },
+		  3 },
+		{ { S32, 2, { 8, 8 } },
+		  { { S32, 2, { 8, 8 } }, { F32, 1, { 8 } }, { S32, 0, { 0 } } },
+		  3 },
+	};
+	const struct dims operand = { F32, 2, { 8, 8 } };
+	const struct dims parts[] = { operand, { F32, 1, { 8 } }, { S32, 0, { 0 } } };
+	struct message m = call_of("lapack_ssyevd_ffi", &operand, parts, 3);
+	struct message program = { .size = 0 };
+	struct sal_check c = { .platform = TEXT("cpu"), .format = TEXT("mlir") };
+
+	(void)state;
+	put_message(&program, 1, &m);
+	c.optimized = (struct sal_text){ program.at, program.size };
+	assert_int_equal(sal_check_program(&c, NULL), SAL_OK);
+	assert_true(c.scratch_bytes >= (1 + 6 * 8 + 2 * 8 * 8) * sizeof(float));
+	assert_true(c.scratch_most == c.scratch_bytes);
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		m = call_of("lapack_ssyevd_ffi", &wrong[i].operand, wrong[i].parts,
+			    wrong[i].part_count);
+		is_refused(&m, "a call of ssyevd is refused");
+	}
+	m = instruction("custom-call", "lapack_spotrf_ffi");
+	is_refused(&m, "a call of spotrf is refused");
+}
+
 static void takes_calls_by_name(void **state)
 {
 	static const char *const others[] = { "memcpy",
@@ -658,7 +711,6 @@ static void takes_calls_by_name(void **state)
 					      "TopK2",
 					      "",
 					      "__cublas$gemm",
-					      "lapack_spotrf_ffi",
 					      "xla_python_cpu_callback",
 					      "xla_ffi_python_cpu_callbacks" };
 	struct sal_err err = { 0 };
@@ -795,6 +847,7 @@ int main(void)
 		cmocka_unit_test(refuses_odd_comparators),
 		cmocka_unit_test(takes_only_orders),
 		cmocka_unit_test(checks_shapes_of_topk),
+		cmocka_unit_test(checks_shapes_of_linear_algebra),
 		cmocka_unit_test(takes_calls_by_name),
 		cmocka_unit_test(refuses_feeds),
 		cmocka_unit_test(checks_without_an_optimised_program),

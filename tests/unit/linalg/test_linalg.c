@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of linear algebra, as XLA makes them: results, and what is refused. Needs LAPACK. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/array.h"
+#include "linalg/frame.h"
+#include "linalg/targets.h"
+
+#define RANK_MAX 3
+
+/* A call of a handler: buffers with guards around their bytes. */
+
+#define GUARD_BYTES 64
+#define GUARD 0xa5
+
+struct buffer {
+	XLA_FFI_Buffer ffi;
+	int64_t dims[RANK_MAX];
+	unsigned char *whole; /* owned */
+	size_t bytes;
+};
+
+struct frame {
+	XLA_FFI_CallFrame ffi;
+	struct buffer args[LINALG_ARGS_MAX + 2], rets[LINALG_RETS_MAX + 2]; /* the last: none */
+	void *arg_list[LINALG_ARGS_MAX + 1], *ret_list[LINALG_RETS_MAX + 1];
+	XLA_FFI_ArgType arg_types[LINALG_ARGS_MAX + 1];
+	XLA_FFI_RetType ret_types[LINALG_RETS_MAX + 1];
+	XLA_FFI_ByteSpan names[LINALG_ATTRS_MAX], *name_list[LINALG_ATTRS_MAX];
+	XLA_FFI_Scalar scalars[LINALG_ATTRS_MAX];
+	XLA_FFI_AttrType attr_types[LINALG_ATTRS_MAX];
+	void *attr_list[LINALG_ATTRS_MAX];
+	uint8_t letters[LINALG_ATTRS_MAX];
+	int32_t numbers[LINALG_ATTRS_MAX];
+	XLA_FFI_Api api;
+};
+
+/* The last error that a handler made. */
+static struct sal_err said;
+
+static XLA_FFI_Error *make_error(XLA_FFI_Error_Create_Args *args)
+{
+	(void)sal_err_set(&said, (enum sal_code)args->errc, "%s", args->message);
+	return (XLA_FFI_Error *)&said;
+}
+
+static size_t size_of(XLA_FFI_DataType type)
+{
+	return type == XLA_FFI_DataType_F32 || type == XLA_FFI_DataType_S32 ? 4
+	       : type == XLA_FFI_DataType_C128				    ? 16
+									    : 8;
+}
+
+static void *fill(struct buffer *b, XLA_FFI_DataType type, size_t rank, const int64_t *dims)
+{
+	b->bytes = size_of(type);
+	for (size_t i = 0; i < rank; i++) {
+		b->dims[i] = dims[i];
+		b->bytes *= (size_t)dims[i];
+	}
+	b->whole = malloc(b->bytes + 2 * (size_t)GUARD_BYTES);
+	assert_non_null(b->whole);
+	memset(b->whole, GUARD, b->bytes + 2 * (size_t)GUARD_BYTES);
+	b->ffi = (XLA_FFI_Buffer){ .struct_size = sizeof(b->ffi),
+				   .dtype = type,
+				   .data = b->whole + GUARD_BYTES,
+				   .rank = (int64_t)rank,
+				   .dims = b->dims };
+	return b->ffi.data;
+}
+
+static struct frame *new_frame(void)
+{
+	struct frame *f = calloc(1, sizeof(*f));
+
+	assert_non_null(f);
+	f->api.XLA_FFI_Error_Create = make_error;
+	f->ffi = (XLA_FFI_CallFrame){
+		.struct_size = sizeof(f->ffi),
+		.api = &f->api,
+		.stage = XLA_FFI_ExecutionStage_EXECUTE,
+		.args = { .types = f->arg_types, .args = f->arg_list },
+		.rets = { .types = f->ret_types, .rets = f->ret_list },
+		.attrs = { .types = f->attr_types, .names = f->name_list, .attrs = f->attr_list },
+	};
+	return f;
+}
+
+#define DIMS(...)                                                               \
+	sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t), (const int64_t[]) \
+	{                                                                       \
+		__VA_ARGS__                                                     \
+	}
+
+static void *add_arg(struct frame *f, XLA_FFI_DataType type, size_t rank, const int64_t *dims)
+{
+	size_t i = (size_t)f->ffi.args.size++;
+
+	f->arg_list[i] = &f->args[i].ffi;
+	f->arg_types[i] = XLA_FFI_ArgType_BUFFER;
+	return fill(&f->args[i], type, rank, dims);
+}
+
+static void *add_ret(struct frame *f, XLA_FFI_DataType type, size_t rank, const int64_t *dims)
+{
+	size_t i = (size_t)f->ffi.rets.size++;
+
+	f->ret_list[i] = &f->rets[i].ffi;
+	f->ret_types[i] = XLA_FFI_RetType_BUFFER;
+	return fill(&f->rets[i], type, rank, dims);
+}
+
+static size_t add_attr(struct frame *f, const char *name)
+{
+	size_t i = (size_t)f->ffi.attrs.size++;
+
+	f->names[i] = (XLA_FFI_ByteSpan){ name, strlen(name) };
+	f->name_list[i] = &f->names[i];
+	f->attr_types[i] = XLA_FFI_AttrType_SCALAR;
+	f->attr_list[i] = &f->scalars[i];
+	return i;
+}
+
+static void add_letter(struct frame *f, const char *name, char letter)
+{
+	size_t i = add_attr(f, name);
+
+	f->letters[i] = (uint8_t)letter;
+	f->scalars[i] = (XLA_FFI_Scalar){ XLA_FFI_DataType_U8, &f->letters[i] };
+}
+
+static void add_number(struct frame *f, const char *name, int32_t number)
+{
+	size_t i = add_attr(f, name);
+
+	f->numbers[i] = number;
+	f->scalars[i] = (XLA_FFI_Scalar){ XLA_FFI_DataType_S32, &f->numbers[i] };
+}
+
+static bool call(struct frame *f, const char *name)
+{
+	struct linalg_target target;
+
+	said = (struct sal_err){ 0 };
+	assert_true(sal_linalg_find((struct sal_text){ name, strlen(name) }, &target));
+	return !((XLA_FFI_Handler *)target.handler)(&f->ffi);
+}
+
+static void check_guards(const struct buffer *b)
+{
+	for (size_t i = 0; i < GUARD_BYTES; i++) {
+		assert_int_equal(b->whole[i], GUARD);
+		assert_int_equal(b->whole[GUARD_BYTES + b->bytes + i], GUARD);
+	}
+}
+
+/* Also proves that nothing was written outside of the buffers. */
+static void free_frame(struct frame *f)
+{
+	for (size_t i = 0; f->args[i].whole; i++) {
+		check_guards(&f->args[i]);
+		free(f->args[i].whole);
+	}
+	for (size_t i = 0; f->rets[i].whole; i++) {
+		check_guards(&f->rets[i]);
+		free(f->rets[i].whole);
+	}
+	free(f);
+}
+
+static bool is_untouched(const struct buffer *b)
+{
+	for (size_t i = 0; i < b->bytes; i++)
+		if (b->whole[GUARD_BYTES + i] != GUARD)
+			return false;
+	return true;
+}
+
+/* What XLA asks before anything else */
+
+static void reports_a_version_that_plugins_accept(void **state)
+{
+	XLA_FFI_Metadata metadata = { .struct_size = sizeof(metadata) };
+	XLA_FFI_Metadata_Extension extension = {
+		.extension_base = { sizeof(extension), XLA_FFI_Extension_Metadata, NULL },
+		.metadata = &metadata
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sal_linalg_target_count(); i++) {
+		struct frame *f = new_frame();
+		struct linalg_target target;
+
+		metadata.api_version.minor_version = 99;
+		f->ffi.extension_start = &extension.extension_base;
+		sal_linalg_target(i, &target);
+		assert_null(((XLA_FFI_Handler *)target.handler)(&f->ffi));
+		assert_int_equal(metadata.api_version.major_version, 0);
+		assert_int_equal(metadata.api_version.minor_version, 1);
+		free_frame(f);
+	}
+}
+
+static void knows_all_names(void **state)
+{
+	static const char *const known[] = {
+		"lapack_spotrf_ffi", "lapack_zheevd_ffi", "lapack_dsyevd_ffi",
+		"lapack_cungqr_ffi", "lapack_sormqr_ffi", "tridiagonal_solve_perturbed_ffi"
+	};
+	static const char *const unknown[] = { "lapack_spotrf", "lapack_zsyevd_ffi", "",
+					       "lapack_spotrf_ffi2", "lapack_qpotrf_ffi" };
+	struct linalg_target target;
+
+	(void)state;
+	assert_int_equal(sal_linalg_target_count(), 61);
+	for (size_t i = 0; i < SAL_COUNT(known); i++) {
+		assert_true(
+			sal_linalg_find((struct sal_text){ known[i], strlen(known[i]) }, &target));
+		assert_string_equal(target.name, known[i]);
+	}
+	for (size_t i = 0; i < SAL_COUNT(unknown); i++)
+		assert_false(sal_linalg_find((struct sal_text){ unknown[i], strlen(unknown[i]) },
+					     &target));
+}
+
+/* Results */
+
+/* Two matrices, the second one not positive: info says so, and the first one is right. */
+static void factors_a_batch(void **state)
+{
+	static const double a[8] = { 4, 2, 2, 5, -1, 0, 0, 1 };
+	struct frame *f = new_frame();
+	double *out;
+	int32_t *info;
+
+	(void)state;
+	memcpy(add_arg(f, XLA_FFI_DataType_F64, DIMS(2, 2, 2)), a, sizeof(a));
+	out = add_ret(f, XLA_FFI_DataType_F64, DIMS(2, 2, 2));
+	info = add_ret(f, XLA_FFI_DataType_S32, DIMS(2));
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_dpotrf_ffi"));
+	assert_true(out[0] == 2 && out[1] == 1 && out[3] == 2);
+	assert_int_equal(info[0], 0);
+	assert_int_equal(info[1], 1);
+	assert_memory_equal(f->args[0].ffi.data, a, sizeof(a));
+	free_frame(f);
+}
+
+static void finds_nan(void **state)
+{
+	static const float a[4] = { 4, 2, 2, 0.0F / 0.0F };
+	struct frame *f = new_frame();
+	int32_t *info;
+
+	(void)state;
+	memcpy(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 2)), a, sizeof(a));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 2));
+	info = add_ret(f, XLA_FFI_DataType_S32, 0, NULL);
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_spotrf_ffi"));
+	assert_int_equal(*info, 2);
+	free_frame(f);
+}
+
+/* XLA may give the result the place of its argument. */
+static void factors_in_place(void **state)
+{
+	static const float a[4] = { 4, 2, 2, 5 };
+	struct frame *f = new_frame();
+	float *in;
+
+	(void)state;
+	in = memcpy(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 2)), a, sizeof(a));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 2));
+	f->rets[0].ffi.data = in;
+	(void)add_ret(f, XLA_FFI_DataType_S32, 0, NULL);
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_spotrf_ffi"));
+	assert_true(in[0] == 2 && in[1] == 1 && in[3] == 2);
+	free_frame(f);
+}
+
+/* A rotation has two conjugate eigenvalues. Their vectors come as complex numbers. */
+static void unpacks_conjugate_vectors(void **state)
+{
+	static const float a[4] = { 0, 1, -1, 0 };
+	struct frame *f = new_frame();
+	float *re, *im, *right, *left;
+
+	(void)state;
+	memcpy(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 2)), a, sizeof(a));
+	re = add_ret(f, XLA_FFI_DataType_F32, DIMS(2));
+	im = add_ret(f, XLA_FFI_DataType_F32, DIMS(2));
+	left = add_ret(f, XLA_FFI_DataType_C64, DIMS(2, 2));
+	right = add_ret(f, XLA_FFI_DataType_C64, DIMS(2, 2));
+	(void)add_ret(f, XLA_FFI_DataType_S32, 0, NULL);
+	add_letter(f, "compute_left", 'N');
+	add_letter(f, "compute_right", 'V');
+	assert_true(call(f, "lapack_sgeev_ffi"));
+	assert_true(re[0] == 0 && re[1] == 0 && im[0] == 1 && im[1] == -1);
+	for (int i = 0; i < 2; i++) { /* the second vector is the conjugate of the first */
+		assert_true(right[2 * i] == right[4 + 2 * i]);
+		assert_true(right[2 * i + 1] == -right[4 + 2 * i + 1]);
+	}
+	/* A vector that nobody wants shows no memory of others. */
+	for (int i = 0; i < 8; i++)
+		assert_true(left[i] == 0);
+	free_frame(f);
+}
+
+/* LAPACK would not return from some matrices with NaN. */
+static void refuses_nan_like_jax(void **state)
+{
+	static const double a[4] = { 1, 2, 0.0 / 0.0, 4 };
+	struct frame *f = new_frame();
+	int32_t *info;
+
+	(void)state;
+	memcpy(add_arg(f, XLA_FFI_DataType_F64, DIMS(2, 2)), a, sizeof(a));
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(2));
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(2));
+	(void)add_ret(f, XLA_FFI_DataType_C128, DIMS(2, 2));
+	(void)add_ret(f, XLA_FFI_DataType_C128, DIMS(2, 2));
+	info = add_ret(f, XLA_FFI_DataType_S32, 0, NULL);
+	add_letter(f, "compute_left", 'V');
+	add_letter(f, "compute_right", 'V');
+	assert_true(call(f, "lapack_dgeev_ffi"));
+	assert_int_equal(*info, -4);
+	free_frame(f);
+}
+
+/* A matrix of zeros has no solution. The nearest system that has one is solved. */
+static void solves_singular_systems(void **state)
+{
+	struct frame *f = new_frame();
+	double *b, *x;
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		memset(add_arg(f, XLA_FFI_DataType_F64, DIMS(3)), 0, 3 * sizeof(double));
+	b = add_arg(f, XLA_FFI_DataType_F64, DIMS(3, 1));
+	x = add_ret(f, XLA_FFI_DataType_F64, DIMS(3, 1));
+	b[0] = b[1] = b[2] = 1;
+	assert_true(call(f, "tridiagonal_solve_perturbed_ffi"));
+	for (int i = 0; i < 3; i++)
+		assert_true(x[i] > 1e10 && x[i] < 1e300);
+	free_frame(f);
+}
+
+static void computes_nothing_of_nothing(void **state)
+{
+	struct frame *f = new_frame();
+	int32_t *info;
+
+	(void)state;
+	(void)add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 0, 0));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 0, 0));
+	info = add_ret(f, XLA_FFI_DataType_S32, DIMS(2));
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_spotrf_ffi"));
+	assert_int_equal(info[0], 0);
+	assert_int_equal(info[1], 0);
+	free_frame(f);
+}
+
+/* What a hostile program might send */
+
+/* The right call of svd, except for what change does. */
+static struct frame *new_svd(char mode)
+{
+	struct frame *f = new_frame();
+
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 3, 2)), 0, 48);
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 3, 2));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 2));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 3, 2));
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 2, 2));
+	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(2));
+	if (mode)
+		add_letter(f, "mode", mode);
+	return f;
+}
+
+static void is_refused(struct frame *f, const char *name)
+{
+	assert_false(call(f, name));
+	assert_int_equal(said.code, SAL_INVALID_ARGUMENT);
+	assert_non_null(strstr(said.text, "refused"));
+	for (int64_t i = 0; i < f->ffi.rets.size; i++)
+		assert_true(is_untouched(&f->rets[i]));
+	free_frame(f);
+}
+
+static struct buffer *svd_buffer(struct frame *f, size_t i)
+{
+	return i == 0 ? &f->args[0] : &f->rets[i - 1];
+}
+
+static void refuses_wrong_arrays(void **state)
+{
+	struct frame *f;
+
+	(void)state;
+	f = new_svd('S');
+	assert_true(call(f, "lapack_sgesdd_ffi"));
+	free_frame(f);
+	is_refused(new_svd('S'), "lapack_dgesdd_ffi"); /* another type */
+	is_refused(new_svd('A'), "lapack_sgesdd_ffi"); /* U would not fit */
+	is_refused(new_svd('O'), "lapack_sgesdd_ffi"); /* LAPACK has this mode, JAX has not */
+	is_refused(new_svd(0), "lapack_sgesdd_ffi"); /* no mode */
+	for (size_t i = 0; i < 6; i++) { /* each array once with a smaller batch, rank, type */
+		f = new_svd('S');
+		svd_buffer(f, i)->dims[0] = 1;
+		is_refused(f, "lapack_sgesdd_ffi");
+		f = new_svd('S');
+		svd_buffer(f, i)->ffi.rank -= 1;
+		is_refused(f, "lapack_sgesdd_ffi");
+		f = new_svd('S');
+		svd_buffer(f, i)->ffi.dtype = XLA_FFI_DataType_S8;
+		is_refused(f, "lapack_sgesdd_ffi");
+	}
+	f = new_svd('S');
+	f->ffi.rets.size = 4;
+	is_refused(f, "lapack_sgesdd_ffi");
+	f = new_svd('S');
+	f->ffi.args.size = 0;
+	is_refused(f, "lapack_sgesdd_ffi");
+}
+
+/* The attribute exists, but is a text. */
+static void refuses_wrong_attributes(void **state)
+{
+	struct frame *f = new_svd('S');
+
+	(void)state;
+	f->attr_types[0] = XLA_FFI_AttrType_STRING;
+	is_refused(f, "lapack_sgesdd_ffi");
+	f = new_svd('S');
+	f->scalars[0].dtype = XLA_FFI_DataType_F64;
+	is_refused(f, "lapack_sgesdd_ffi");
+}
+
+static struct frame *new_hessenberg(int32_t low, int32_t high)
+{
+	struct frame *f = new_frame();
+
+	memset(add_arg(f, XLA_FFI_DataType_F64, DIMS(3, 3)), 0, 72);
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(3, 3));
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(2));
+	(void)add_ret(f, XLA_FFI_DataType_S32, 0, NULL);
+	add_number(f, "low", low);
+	add_number(f, "high", high);
+	return f;
+}
+
+static void refuses_rows_outside(void **state)
+{
+	static const int32_t wrong[][2] = { { 0, 3 }, { 1, 4 }, { 3, 2 }, { -1, 3 }, { 1, 0 } };
+	struct frame *f = new_hessenberg(1, 3);
+
+	(void)state;
+	assert_true(call(f, "lapack_dgehrd_ffi"));
+	free_frame(f);
+	for (size_t i = 0; i < SAL_COUNT(wrong); i++)
+		is_refused(new_hessenberg(wrong[i][0], wrong[i][1]), "lapack_dgehrd_ffi");
+}
+
+/* More reflectors than columns: LAPACK would read behind them. */
+static void refuses_too_many_reflectors(void **state)
+{
+	struct frame *f = new_frame();
+
+	(void)state;
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(3, 2)), 0, 24);
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(3)), 0, 12);
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(3, 2));
+	is_refused(f, "lapack_sorgqr_ffi");
+	f = new_frame();
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 3)), 0, 24);
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(3)), 0, 12);
+	memset(add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 4)), 0, 32);
+	(void)add_ret(f, XLA_FFI_DataType_F32, DIMS(2, 4));
+	add_number(f, "left", 1);
+	add_number(f, "transpose", 0);
+	is_refused(f, "lapack_sormqr_ffi");
+}
+
+/* Planning: shapes without data */
+
+static struct linalg_array plan_array(int32_t element, size_t rank, const int64_t *dims)
+{
+	return (struct linalg_array){ .element = element, .rank = rank, .dims = dims };
+}
+
+static int plan_eigh(int64_t n, enum lapack_type type, uint64_t *out_bytes, struct sal_err *err)
+{
+	const int64_t square[] = { 2, n, n }, values[] = { 2, n };
+	int32_t element = sal_linalg_element(type);
+	struct linalg_call c = {
+		.routine = &sal_linalg_syevd,
+		.type = type,
+		.is_plan = true,
+		.err = err,
+		.arg_count = 1,
+		.ret_count = 3,
+		.args = { plan_array(element, 3, square) },
+		.rets = { plan_array(element, 3, square),
+			  plan_array(sal_linalg_element(lapack_real(type)), 2, values),
+			  plan_array(LINALG_S32, 1, values) },
+	};
+
+	return sal_linalg_prepare(&c, out_bytes);
+}
+
+static void plans_scratch(void **state)
+{
+	struct sal_err err = { 0 };
+	uint64_t bytes;
+
+	(void)state;
+	for (int type = 0; type < LAPACK_TYPES; type++) {
+		uint64_t least = 2 * 100 * 100 * lapack_bytes(lapack_real((enum lapack_type)type));
+
+		assert_int_equal(plan_eigh(100, (enum lapack_type)type, &bytes, &err), SAL_OK);
+		assert_true(bytes >= least && bytes < 8 * least);
+	}
+	assert_int_equal(plan_eigh(0, LAPACK_D, &bytes, &err), SAL_OK);
+	assert_int_equal(bytes, 0);
+}
+
+/* Sizes at which LAPACK's 32-bit sums would wrap around. */
+static void refuses_what_lapack_cannot_count(void **state)
+{
+	static const int64_t sizes[] = { 32768,	  46341,   65536,     92682,
+					 1 << 20, 1 << 28, INT32_MAX, (int64_t)1 << 32,
+					 -1 };
+	struct sal_err err = { 0 };
+	uint64_t bytes;
+
+	(void)state;
+	for (size_t i = 0; i < SAL_COUNT(sizes); i++)
+		assert_int_equal(plan_eigh(sizes[i], LAPACK_S, &bytes, &err),
+				 -SAL_INVALID_ARGUMENT);
+}
+
+static void says_what_is_missing(void **state)
+{
+	struct sal_lapack lapack;
+	struct sal_err err = { 0 };
+
+	(void)state;
+	assert_int_equal(sal_lapack_load("/nowhere/liblapack.so", &lapack, &err),
+			 -SAL_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.text, "SALUS_LAPACK"));
+	assert_non_null(strstr(err.text, "/nowhere/liblapack.so"));
+	assert_int_equal(sal_lapack_load("libm.so.6", &lapack, &err), -SAL_FAILED_PRECONDITION);
+	assert_non_null(strstr(err.text, "strsm_"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reports_a_version_that_plugins_accept),
+		cmocka_unit_test(knows_all_names),
+		cmocka_unit_test(factors_a_batch),
+		cmocka_unit_test(finds_nan),
+		cmocka_unit_test(factors_in_place),
+		cmocka_unit_test(unpacks_conjugate_vectors),
+		cmocka_unit_test(refuses_nan_like_jax),
+		cmocka_unit_test(solves_singular_systems),
+		cmocka_unit_test(computes_nothing_of_nothing),
+		cmocka_unit_test(refuses_wrong_arrays),
+		cmocka_unit_test(refuses_wrong_attributes),
+		cmocka_unit_test(refuses_rows_outside),
+		cmocka_unit_test(refuses_too_many_reflectors),
+		cmocka_unit_test(plans_scratch),
+		cmocka_unit_test(refuses_what_lapack_cannot_count),
+		cmocka_unit_test(says_what_is_missing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
