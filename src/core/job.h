@@ -50,6 +50,7 @@ struct sal_pace {
 	uint32_t beside_runs; /* how many runs beside others count in util_milli */
 	uint32_t told_milli; /* util_milli by the device's own word, from runs alone; 0: unknown */
 	uint64_t beside_ns; /* when a run beside others last counted, on the engine's clock */
+	uint32_t retries; /* how often in a row the device's word was tried again */
 };
 
 struct sal_iteration {

@@ -96,6 +96,7 @@ struct sal_session {
 	uint32_t util_milli; /* of its last program; 0: unknown */
 	uint64_t crowd_from_ns; /* engine->crowd_ns when its iteration started */
 	uint32_t speed_milli; /* beside others, in thousandths of its speed alone */
+	uint32_t speed_runs; /* how many runs count in speed_milli */
 	uint64_t speed_ns; /* when speed_milli was measured; 0: never */
 	bool solo; /* its iteration runs alone, to be measured */
 	uint64_t solo_ns; /* when it last ran alone to be measured; 0: never */

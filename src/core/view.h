@@ -48,6 +48,9 @@ struct sal_session_view {
 void sal_engine_view(const struct sal_engine *e, const struct sal_session *s,
 		     struct sal_session_view *out);
 
+/* Does the policy tell urgent work from other work? */
+bool sal_engine_has_tiers(const struct sal_engine *e);
+
 /* Single facts, for callers that need one of them often. */
 uint64_t sal_session_id(const struct sal_session *s);
 void *sal_session_user(const struct sal_session *s);

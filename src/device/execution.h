@@ -26,6 +26,7 @@ struct sal_execution {
 	 * thread of low priority for the call.
 	 */
 	bool is_quick;
+	bool is_even; /* nobody is urgent: the stream need not interrupt others */
 	bool is_measured; /* busy_ns counts the CPU time of this call */
 	sal_done_fn *done; /* all outputs are defined, or failed */
 	void *done_ctx;

@@ -53,15 +53,11 @@ const struct rec_field rec_job_fields[] = {
 };
 
 const struct rec_field rec_work_fields[] = {
-	LATER(sal_trace_work, program),
-	LATER(sal_trace_work, pace.alone_ns),
-	LATER(sal_trace_work, pace.runs),
-	LATER(sal_trace_work, pace.alone_runs),
-	LATER(sal_trace_work, pace.util_milli),
-	LATER(sal_trace_work, pace.beside_runs),
-	LATER(sal_trace_work, pace.told_milli),
-	LATER(sal_trace_work, pace.beside_ns),
-	{ NULL, 0, 0, false },
+	LATER(sal_trace_work, program),		LATER(sal_trace_work, pace.alone_ns),
+	LATER(sal_trace_work, pace.runs),	LATER(sal_trace_work, pace.alone_runs),
+	LATER(sal_trace_work, pace.util_milli), LATER(sal_trace_work, pace.beside_runs),
+	LATER(sal_trace_work, pace.told_milli), LATER(sal_trace_work, pace.beside_ns),
+	LATER(sal_trace_work, pace.retries),	{ NULL, 0, 0, false },
 };
 
 const struct rec_field rec_span_fields[] = {

@@ -20,6 +20,8 @@
 
 #define FULL_MILLI 1000u
 #define LEAST_MILLI 20u
+/* A program that fills less of the device pays beside another one of its kind. */
+#define PAYS_MILLI 950u
 
 /* Shorter iterations tell little: starting them takes as long as they do. */
 #define LEAST_NS UINT64_C(200000)
@@ -27,6 +29,11 @@
 #define SPEED_NS UINT64_C(1000000000)
 /* A mean counts so many of the last runs. */
 #define MEAN_RUNS 8u
+/*
+ * What runs beside others tell counts over so much time, and at least over MEAN_RUNS runs: other
+ * processes can disturb a machine for some milliseconds, which is many runs of a short program.
+ */
+#define EVIDENCE_NS UINT64_C(200000000)
 /* A first in rank that suffers runs alone for so long, then for twice as long, and so on. */
 #define SPARE_NS UINT64_C(1000000000)
 #define SPARE_DOUBLES 6u
@@ -42,6 +49,16 @@ static uint64_t mean(uint64_t old, uint64_t sample, uint32_t weight)
 static uint32_t weight_of(uint32_t runs)
 {
 	return runs < MEAN_RUNS ? runs : MEAN_RUNS;
+}
+
+/* How many runs of this length make the evidence. */
+static uint32_t evidence_runs(uint64_t used_ns)
+{
+	uint64_t runs = used_ns ? EVIDENCE_NS / used_ns : MEAN_RUNS;
+
+	if (runs > EVIDENCE_NS / LEAST_NS)
+		return (uint32_t)(EVIDENCE_NS / LEAST_NS);
+	return runs < MEAN_RUNS ? MEAN_RUNS : (uint32_t)runs;
 }
 
 static uint32_t part(uint64_t of, uint64_t whole)
@@ -108,52 +125,80 @@ static bool find_company(const struct sal_engine *e, const struct sal_session *s
 	return out->count > 1;
 }
 
-/* Move u by a part of the way to what would explain the measured speeds. */
-static void correct(struct sal_pace *pace, const struct company *c, uint64_t now_ns)
+/*
+ * Move u by a part of the way to what would explain the measured speeds. The device's word counts
+ * as half of the evidence. Without it the first runs tell most.
+ */
+static void correct(struct sal_pace *pace, const struct company *c, uint64_t now_ns,
+		    uint32_t enough_runs)
 {
+	uint32_t before = pace->told_milli ? enough_runs / 2 : 2, weight = enough_runs;
 	uint64_t util = sal_pace_util(pace), told = util * FULL_MILLI * FULL_MILLI / c->used;
 
 	if (told > FULL_MILLI)
 		told = FULL_MILLI;
 	if (!c->is_full && told > util) /* the device was not full */
 		told = util;
-	/* Without the device's word the first runs tell most. */
-	util = mean(util, told, pace->told_milli || pace->beside_runs > 2 ? MEAN_RUNS : 2);
+	if (pace->beside_runs < enough_runs - before)
+		weight = before + pace->beside_runs;
+	util = mean(util, told, weight);
 	pace->util_milli = util < LEAST_MILLI ? LEAST_MILLI : (uint32_t)util;
 	pace->beside_runs += pace->beside_runs < UINT32_MAX;
 	pace->beside_ns = now_ns;
+	if (pace->beside_runs >= enough_runs && pace->util_milli < PAYS_MILLI)
+		pace->retries = 0;
 }
 
-/* The first in rank suffers: it runs alone for a while, each time for longer. */
+/*
+ * The first in rank suffers: it runs alone for a while, each time for longer. If all went well for
+ * longer than it was spared last, the next time is short again.
+ */
 static void spare(struct sal_engine *e, struct sal_session *s)
 {
+	uint64_t spare_ns = SPARE_NS << s->spared_times;
+
 	if (!e->policy->guards_first || e->now_ns < s->spared_until_ns || s != sal_front(e))
 		return;
 	if ((uint64_t)s->speed_milli * (100 + e->tuning.slow_percent) >= UINT64_C(100) * FULL_MILLI)
 		return;
-	s->spared_until_ns = e->now_ns + (SPARE_NS << s->spared_times);
+	if (e->now_ns - s->spared_until_ns > spare_ns) {
+		s->spared_times = 0;
+		spare_ns = SPARE_NS;
+	}
+	s->spared_until_ns = e->now_ns + spare_ns;
 	s->spared_times += s->spared_times < SPARE_DOUBLES;
 	s->speed_ns = 0;
+}
+
+/* The speed of s beside others. True if enough runs tell it. */
+static bool learn_speed(struct sal_engine *e, struct sal_session *s, uint32_t speed_milli,
+			uint32_t enough_runs)
+{
+	if (s->speed_ns == 0 || e->now_ns - s->speed_ns > SPEED_NS)
+		s->speed_runs = 0;
+	s->speed_runs += s->speed_runs < enough_runs;
+	s->speed_milli = (uint32_t)mean(s->speed_milli, speed_milli, s->speed_runs);
+	s->speed_ns = e->now_ns;
+	return s->speed_runs >= enough_runs / 2;
 }
 
 static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal_pace *pace,
 			 uint64_t used_ns)
 {
-	bool goes_on = s->speed_ns && e->now_ns - s->speed_ns <= SPEED_NS;
+	uint32_t i, enough_runs = evidence_runs(used_ns);
 	struct company company;
-	uint32_t i;
+	bool is_known;
 
 	if (pace->alone_runs == 0 || pace->alone_ns < LEAST_NS)
 		return;
 	if (used_ns < pace->alone_ns) /* alone it was measured too slow */
 		pace->alone_ns = mean(pace->alone_ns, used_ns, MEAN_RUNS);
-	s->speed_milli = (uint32_t)mean(goes_on ? s->speed_milli : part(pace->alone_ns, used_ns),
-					part(pace->alone_ns, used_ns), MEAN_RUNS / 2);
-	s->speed_ns = e->now_ns;
+	is_known = learn_speed(e, s, part(pace->alone_ns, used_ns), enough_runs);
 	if (find_company(e, s, pace, &company))
 		for (i = 0; i < company.count; i++)
-			correct(company.paces[i], &company, e->now_ns);
-	spare(e, s);
+			correct(company.paces[i], &company, e->now_ns, enough_runs);
+	if (is_known)
+		spare(e, s);
 }
 
 /* Expected time alone. If nothing is known, half of the time that it took beside others. */

@@ -21,8 +21,14 @@
 #define SOLO_EVERY_NS UINT64_C(250000000)
 #define SOLO_LEAST_NS UINT64_C(1000000)
 #define SOLO_MOST_NS UINT64_C(500000000)
-/* A pair that did not pay is tried again after so long, if the device says that it should. */
-#define RETRY_NS UINT64_C(10000000000)
+/*
+ * A pair that did not pay is tried again after so long, then after twice as long, and so on, if the
+ * device says that it should.
+ */
+#define RETRY_NS UINT64_C(1000000000)
+#define RETRY_DOUBLES 6u
+/* How much longer an equal of the first in rank stays one: changing the tier costs a move. */
+#define STAYS_PERCENT 5u
 /* A session that had no work for so long does not count as the first in rank. */
 #define FRONT_IDLE_NS UINT64_C(1000000000)
 /* The search for the first in rank gives up after so many sessions without work. */
@@ -73,9 +79,13 @@ static uint32_t known_util(const struct sal_session *s)
 /* What runs beside others said counts for a while if the device itself says that there is room. */
 void sal_pace_forget(const struct sal_engine *e, struct sal_pace *pace)
 {
-	if (pace && pace->told_milli && pace->told_milli < pace->util_milli &&
-	    e->now_ns - pace->beside_ns > RETRY_NS)
-		pace->util_milli = pace->told_milli;
+	if (!pace || pace->told_milli == 0 || pace->told_milli >= pace->util_milli ||
+	    e->now_ns - pace->beside_ns <= RETRY_NS << pace->retries)
+		return;
+	pace->util_milli = pace->told_milli;
+	pace->beside_runs = 0;
+	pace->beside_ns = e->now_ns;
+	pace->retries += pace->retries < RETRY_DOUBLES;
 }
 
 static uint32_t util_of(const struct sal_session *s)
@@ -201,11 +211,34 @@ enum sal_hold sal_hold_back(const struct sal_engine *e, const struct sal_crowd *
 	return gain(e, crowd, s) < GAIN_MILLI ? SAL_HOLD_NO_GAIN : SAL_HOLD_NONE;
 }
 
+/*
+ * Would the first in rank suffer little if s ran beside it as an equal? Then s needs no tier of its
+ * own, and all together get more done. s that is an equal already stays one a little longer.
+ */
+static bool is_light(const struct sal_engine *e, const struct sal_session *s)
+{
+	uint32_t slow_percent = e->tuning.slow_percent + (s->tier == 0 ? STAYS_PERCENT : 0);
+	struct sal_session *first = sal_front(e);
+	struct sal_crowd crowd;
+	uint32_t together;
+
+	if (!e->policy->guards_first)
+		return false;
+	sal_crowd_running(e, NULL, &crowd);
+	if (first && first != s && !first->running)
+		sal_crowd_add(&crowd, first, 0);
+	together = crowd.util_milli + (s->running ? 0 : known_util(s));
+	return crowd.is_known && known_util(s) &&
+	       together <= FULL_MILLI + slow_percent * FULL_MILLI / 100;
+}
+
 uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 {
 	uint32_t tier = 0;
 
 	if (e->tuning.tiers && e->policy->tier && sal_lane_limit(e) > 1)
 		tier = e->policy->tier(e->state, s, s == sal_front(e));
+	if (tier > 0 && is_light(e, s))
+		tier = 0;
 	return sal_may_move(e, s) || s->moved_ns == e->now_ns ? tier : s->tier;
 }

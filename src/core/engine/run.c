@@ -104,9 +104,9 @@ void sal_grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *
 {
 	struct sal_iteration *it = TAILQ_FIRST(&s->queue);
 
+	set_tier(e, s);
 	TAILQ_REMOVE(&s->queue, it, queue_link);
 	s->waited_ns += e->now_ns - (it->submit_ns > s->done_ns ? it->submit_ns : s->done_ns);
-	set_tier(e, s);
 	if (e->policy->start)
 		e->policy->start(e->state, s);
 	sal_pace_start(e, s);

@@ -97,6 +97,11 @@ const struct sal_policy *sal_engine_policy(const struct sal_engine *e)
 	return e->policy;
 }
 
+bool sal_engine_has_tiers(const struct sal_engine *e)
+{
+	return e->policy->tier;
+}
+
 const struct sal_memory *sal_engine_memory(const struct sal_engine *e)
 {
 	return &e->memory;

@@ -2,6 +2,7 @@
 #include "device/pjrt/crew.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,14 @@ static bool is_found(const struct vendor_crew *c, pid_t thread)
 	return false;
 }
 
+/* If the system refuses, the thread interrupts others as usual. */
+static void set_class(pid_t thread, bool is_even)
+{
+	const struct sched_param none = { .sched_priority = 0 };
+
+	(void)sched_setscheduler(thread, is_even ? SCHED_BATCH : SCHED_OTHER, &none);
+}
+
 /* Under the lock. */
 static void add_thread(struct vendor_crew *c, pid_t thread)
 {
@@ -82,6 +91,8 @@ static void add_thread(struct vendor_crew *c, pid_t thread)
 
 	if (n == CREW_THREADS_MAX || is_found(c, thread))
 		return;
+	if (c->is_even)
+		set_class(thread, true);
 	c->threads[n] = (struct crew_thread){ thread, thread_ns(thread) };
 	atomic_store_explicit(&c->thread_count, n + 1, memory_order_release);
 }
@@ -110,6 +121,20 @@ void sal_crew_muster(struct vendor_crew *c)
 		return; /* search before calls 1, 2, 4, 8, ... */
 	(void)pthread_mutex_lock(&c->lock);
 	search(c);
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
+void sal_crew_set_even(struct vendor_crew *c, bool is_even)
+{
+	if (atomic_load_explicit(&c->is_even, memory_order_relaxed) == is_even)
+		return;
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->is_even != is_even) {
+		c->is_even = is_even;
+		search(c);
+		for (uint32_t i = 0; i < c->thread_count; i++)
+			set_class(c->threads[i].id, is_even);
+	}
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
@@ -152,11 +177,13 @@ static bool serve(struct vendor_crew *c)
 
 static void *live(void *arg)
 {
+	const struct sched_param none = { .sched_priority = 0 };
 	struct vendor_crew *c = arg;
 	sigset_t before;
 
 	/* If the system refuses, the stream has the priority of tier 0. */
 	(void)setpriority(PRIO_PROCESS, 0, SAL_TIER_NICE);
+	(void)sched_setscheduler(0, SCHED_IDLE, &none);
 	set_mark(c->mark, &before);
 	while (serve(c))
 		;

@@ -5,10 +5,16 @@
  * On a host device the vendor's threads compute. A new thread inherits two things from its creator
  * that matter here, and so do the threads that it creates later:
  *
- *   - the nice value. Threads of a stream of tier 1 have SAL_TIER_NICE, so the system prefers
- *     threads of tier 0;
+ *   - the nice value and the scheduling class. Threads of a stream of tier 1 have SAL_TIER_NICE
+ *     and SCHED_IDLE: a thread of tier 0 that wakes up runs at once in their place. Where the
+ *     system refuses the class, the nice value counts;
  *   - the set of blocked signals. Nobody sends real-time signals here. So the set of blocked
  *     real-time signals is a number, the mark of the stream. /proc shows it for each thread.
+ *
+ * A thread that wakes up interrupts another one, unless its scheduling class is SCHED_BATCH. Where
+ * nobody is urgent, this costs time: the stream whose thread was interrupted waits for it. So the
+ * threads of even streams are batch threads. Measured on XLA:CPU, 2 cores, with two CNN training
+ * jobs of 1.2 ms a step: together they then go 1.1 times as fast.
  *
  * A thread that lowered its priority cannot raise it again without privilege. So a stream of tier 1
  * has a thread of its own. This thread creates the vendor's client, and makes the calls in which
@@ -48,6 +54,7 @@ struct vendor_crew {
 	_Atomic uint32_t measured; /* calls so far */
 	_Atomic uint64_t guest_ns; /* CPU time of other threads in measured calls */
 
+	_Atomic bool is_even; /* of the threads that were found */
 	bool has_own; /* the stream is of tier 1 */
 	pthread_t own;
 	pthread_mutex_t lock;
@@ -67,6 +74,9 @@ void sal_crew_fini(struct vendor_crew *c);
 void sal_crew_create(struct vendor_crew *c, crew_call_fn *call, void *ctx);
 /* Makes a call that may compute, at the priority of the crew. Waits for its end. */
 void sal_crew_call(struct vendor_crew *c, crew_call_fn *call, void *ctx);
+
+/* Is nobody urgent? A change costs a search for the threads. */
+void sal_crew_set_even(struct vendor_crew *c, bool is_even);
 
 /* Call this before each measured call. It looks for new threads, again and again but ever rarer. */
 void sal_crew_muster(struct vendor_crew *c);

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "base/sys/clock.h"
 
 #include "device/pjrt/ffi/python.h"
 
@@ -88,14 +89,6 @@ static int check(const struct sal_loaded *p, const struct sal_execution *x, stru
 	return SAL_OK;
 }
 
-static uint64_t thread_ns(void)
-{
-	struct timespec used;
-
-	(void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 /* A thread of the crew is not a guest: its time counts anyway. */
 static PJRT_Error *execute_measured(struct sal_stream *s, PJRT_LoadedExecutable_Execute_Args *args,
 				    bool is_guest)
@@ -104,10 +97,10 @@ static PJRT_Error *execute_measured(struct sal_stream *s, PJRT_LoadedExecutable_
 	uint64_t before_ns;
 
 	sal_crew_muster(&s->crew);
-	before_ns = thread_ns();
+	before_ns = sal_thread_ns();
 	error = s->device->api->PJRT_LoadedExecutable_Execute(args);
 	if (is_guest)
-		(void)atomic_fetch_add_explicit(&s->crew.guest_ns, thread_ns() - before_ns,
+		(void)atomic_fetch_add_explicit(&s->crew.guest_ns, sal_thread_ns() - before_ns,
 						memory_order_relaxed);
 	return error;
 }
@@ -191,6 +184,7 @@ int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct
 {
 	struct request request = { .program = p, .execution = x, .err = err };
 
+	sal_crew_set_even(&p->stream->crew, x->is_even);
 	if (x->is_quick)
 		return launch(p, x, err);
 	sal_crew_call(&p->stream->crew, serve, &request);

@@ -104,7 +104,9 @@ struct svc_execution {
 	struct svc_errand errand;
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: the launch failed */
-	uint64_t call_ns; /* how long the vendor's call took */
+	uint64_t call_ns; /* how long the vendor's call took, or its CPU time if is_long */
+	bool is_long; /* the program is, so a slow call may be the fault of others */
+	bool is_even; /* see struct sal_execution */
 	bool is_measured;
 	/* If measured: the stream's busy time before the run, then that of the run. */
 	uint64_t busy_ns;

@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "base/container.h"
+#include "base/sys/clock.h"
+#include "core/view.h"
 #include "service/client/call.h"
 #include "service/client/session.h"
 #include "service/memory/buffer.h"
@@ -184,13 +186,14 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		.outputs = x->device_outputs,
 		.output_count = x->output_count,
 		.is_quick = !x->errand.computes,
+		.is_even = x->is_even,
 		.is_measured = x->is_measured,
 		.done = on_done,
 		.done_ctx = x,
 		.call = x->calls ? svc_call_serve : NULL,
 		.call_ctx = x,
 	};
-	uint64_t start_ns = svc_now_ns();
+	uint64_t start_ns = svc_now_ns(), before_ns = x->is_long ? sal_thread_ns() : start_ns;
 	size_t i;
 	int rc;
 
@@ -201,7 +204,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
 	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
-	x->call_ns = svc_now_ns() - start_ns;
+	x->call_ns = (x->is_long ? sal_thread_ns() : svc_now_ns()) - before_ns;
 	return rc;
 }
 
@@ -294,7 +297,7 @@ static bool is_worth_measuring(const struct svc_execution *x)
 {
 	const struct sal_pace *pace = &x->program->shared->pace;
 
-	return x->session->server->has_tiers && x->program->mean_ns >= MEASURED_NS_MIN &&
+	return x->session->server->has_tiers && x->is_long &&
 	       (pace->alone_runs < MEASURED_RUNS || pace->runs % MEASURED_EVERY == 0);
 }
 
@@ -307,6 +310,8 @@ void svc_launch_init(struct svc_execution *x)
 {
 	bool computes = !x->program->shared->is_asynchronous || x->calls;
 
+	x->is_long = x->program->mean_ns >= MEASURED_NS_MIN;
+	x->is_even = !sal_engine_has_tiers(x->session->server->engine);
 	x->is_measured = is_worth_measuring(x);
 	x->errand = (struct svc_errand){
 		.begin = begin,
