@@ -11,11 +11,12 @@
 
 int sal_linalg_bad(const struct linalg_call *c, const char *what)
 {
-	char name[NAME_BYTES] = "solve";
+	char name[NAME_BYTES];
 
-	if (c->routine != &sal_linalg_perturbed)
+	if (!c->routine->own)
 		sal_lapack_name(c->routine->name, c->type, name);
-	return sal_err_set(c->err, SAL_INVALID_ARGUMENT, "a call of %s is refused: %s", name, what);
+	return sal_err_set(c->err, SAL_INVALID_ARGUMENT, "a call of %s is refused: %s",
+			   c->routine->own ? c->routine->own : name, what);
 }
 
 int sal_linalg_counts(const struct linalg_call *c, size_t args, size_t rets)
@@ -230,7 +231,7 @@ int sal_linalg_prepare(struct linalg_call *c, uint64_t *out_scratch_bytes)
 	int rc;
 
 	*out_scratch_bytes = 0;
-	if (!c->lapack && c->routine != &sal_linalg_perturbed) {
+	if (!c->lapack && !c->routine->own) {
 		c->lapack = sal_lapack_get(c->err);
 		if (!c->lapack)
 			return -SAL_FAILED_PRECONDITION;

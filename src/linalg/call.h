@@ -79,6 +79,7 @@ struct linalg_routine {
 	/* Solves problem i of the batch, or asks for the best work_count. */
 	void (*solve)(const struct linalg_call *c, int64_t i, struct linalg_space *space);
 	bool has_work; /* solve can be asked for the best work_count */
+	const char *own; /* the name of a routine that needs no LAPACK; name is not set */
 };
 
 struct linalg_call {
@@ -108,8 +109,8 @@ extern const struct linalg_routine sal_linalg_trsm, sal_linalg_potrf, sal_linalg
 	sal_linalg_gtsv, sal_linalg_geqrf, sal_linalg_geqp3, sal_linalg_orgqr, sal_linalg_ormqr,
 	sal_linalg_gesdd, sal_linalg_gesvd, sal_linalg_syevd, sal_linalg_geev, sal_linalg_gees,
 	sal_linalg_gehrd, sal_linalg_sytrd;
-/* perturbed.c: needs no LAPACK */
-extern const struct linalg_routine sal_linalg_perturbed;
+/* perturbed.c, sparse.c */
+extern const struct linalg_routine sal_linalg_perturbed, sal_linalg_csr, sal_linalg_sink;
 
 /* Checks the call and computes its scratch. */
 int sal_linalg_prepare(struct linalg_call *c, uint64_t *out_scratch_bytes);

@@ -99,4 +99,5 @@ static void solve(const struct linalg_call *c, int64_t i, struct linalg_space *s
 const struct linalg_routine sal_linalg_perturbed = {
 	.prepare = prepare,
 	.solve = solve,
+	.own = "solve",
 };

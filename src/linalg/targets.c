@@ -38,6 +38,8 @@ HANDLERS(gees)
 HANDLERS(gehrd)
 HANDLERS(sytrd)
 HANDLER(perturbed, any, LAPACK_S)
+HANDLER(csr, any, LAPACK_S)
+HANDLER(sink, any, LAPACK_S)
 
 #define ROW(routine)                                                                      \
 	{                                                                                 \
@@ -57,10 +59,29 @@ static const struct {
 	ROW(syevd), ROW(geev),	ROW(gees),  ROW(gehrd), ROW(sytrd),
 };
 
-/* The last target is the perturbed solve. */
+/* One name for all types; none needs LAPACK. */
+static const struct {
+	const char *name;
+	const struct linalg_routine *routine;
+	XLA_FFI_Handler *handler;
+} others[] = {
+	{ "tridiagonal_solve_perturbed_ffi", &sal_linalg_perturbed, handle_perturbed_any },
+	{ "cpu_csr_sparse_dense_ffi", &sal_linalg_csr, handle_csr_any },
+	{ "dce_sink", &sal_linalg_sink, handle_sink_any },
+};
+
 size_t sal_linalg_target_count(void)
 {
-	return SAL_COUNT(rows) * LAPACK_TYPES + 1;
+	return SAL_COUNT(rows) * LAPACK_TYPES + SAL_COUNT(others);
+}
+
+static void other_target(size_t i, struct linalg_target *out_target)
+{
+	*out_target = (struct linalg_target){
+		.routine = others[i].routine,
+		.handler = (linalg_handler *)others[i].handler,
+	};
+	(void)snprintf(out_target->name, sizeof(out_target->name), "%s", others[i].name);
 }
 
 void sal_linalg_target(size_t i, struct linalg_target *out_target)
@@ -68,11 +89,7 @@ void sal_linalg_target(size_t i, struct linalg_target *out_target)
 	char routine[8];
 
 	if (i >= SAL_COUNT(rows) * LAPACK_TYPES) {
-		*out_target = (struct linalg_target){
-			.name = "tridiagonal_solve_perturbed_ffi",
-			.routine = &sal_linalg_perturbed,
-			.handler = (linalg_handler *)handle_perturbed_any,
-		};
+		other_target(i - SAL_COUNT(rows) * LAPACK_TYPES, out_target);
 		return;
 	}
 	*out_target = (struct linalg_target){

@@ -209,15 +209,16 @@ static void reports_a_version_that_plugins_accept(void **state)
 static void knows_all_names(void **state)
 {
 	static const char *const known[] = {
-		"lapack_spotrf_ffi", "lapack_zheevd_ffi", "lapack_dsyevd_ffi",
-		"lapack_cungqr_ffi", "lapack_sormqr_ffi", "tridiagonal_solve_perturbed_ffi"
+		"lapack_spotrf_ffi",	    "lapack_zheevd_ffi", "lapack_dsyevd_ffi",
+		"lapack_cungqr_ffi",	    "lapack_sormqr_ffi", "tridiagonal_solve_perturbed_ffi",
+		"cpu_csr_sparse_dense_ffi", "dce_sink"
 	};
 	static const char *const unknown[] = { "lapack_spotrf", "lapack_zsyevd_ffi", "",
 					       "lapack_spotrf_ffi2", "lapack_qpotrf_ffi" };
 	struct linalg_target target;
 
 	(void)state;
-	assert_int_equal(sal_linalg_target_count(), 61);
+	assert_int_equal(sal_linalg_target_count(), 63);
 	for (size_t i = 0; i < SAL_COUNT(known); i++) {
 		assert_true(
 			sal_linalg_find((struct sal_text){ known[i], strlen(known[i]) }, &target));
@@ -548,6 +549,102 @@ static void refuses_what_lapack_cannot_count(void **state)
 				 -SAL_INVALID_ARGUMENT);
 }
 
+/* Sparse matrices */
+
+static void set_index(void *to, size_t i, int64_t value, bool is_wide)
+{
+	if (is_wide)
+		((int64_t *)to)[i] = value;
+	else
+		((int32_t *)to)[i] = (int32_t)value;
+}
+
+/* [[2 0 0] [0 0 0] [3 4 0]] times a matrix of two columns. Returns the result. */
+static float *sparse_frame(struct frame *f, bool is_wide, const int64_t starts[4],
+			   const int64_t columns[3])
+{
+	XLA_FFI_DataType index = is_wide ? XLA_FFI_DataType_S64 : XLA_FFI_DataType_S32;
+	float *numbers = add_arg(f, XLA_FFI_DataType_F32, DIMS(3)), *dense;
+	void *starts_at = add_arg(f, index, DIMS(4)), *columns_at = add_arg(f, index, DIMS(3));
+
+	for (size_t i = 0; i < 4; i++)
+		set_index(starts_at, i, starts[i], is_wide);
+	for (size_t i = 0; i < 3; i++) {
+		numbers[i] = (float)(i + 2);
+		set_index(columns_at, i, columns[i], is_wide);
+	}
+	dense = add_arg(f, XLA_FFI_DataType_F32, DIMS(3, 2));
+	for (size_t i = 0; i < 6; i++)
+		dense[i] = (float)(i + 1);
+	return add_ret(f, XLA_FFI_DataType_F32, DIMS(3, 2));
+}
+
+static void multiplies_sparse_matrices(void **state)
+{
+	static const float right[] = { 2, 4, 0, 0, 15, 22 };
+
+	(void)state;
+	for (int is_wide = 0; is_wide < 2; is_wide++) {
+		struct frame *f = new_frame();
+		float *out =
+			sparse_frame(f, is_wide, (int64_t[]){ 0, 1, 1, 3 }, (int64_t[]){ 0, 0, 1 });
+
+		assert_true(call(f, "cpu_csr_sparse_dense_ffi"));
+		assert_memory_equal(out, right, sizeof(right));
+		free_frame(f);
+	}
+}
+
+/* The job chooses the indices: none leads outside of the arrays. */
+static void leaves_out_indices_outside(void **state)
+{
+	static const int64_t far[] = { INT64_MIN, -1, 3, 1 << 20, INT64_MAX };
+
+	(void)state;
+	for (size_t i = 0; i < SAL_COUNT(far); i++) {
+		struct frame *f = new_frame();
+		float *out = sparse_frame(f, true, (int64_t[]){ 0, 1, 1, 3 },
+					  (int64_t[]){ far[i], 0, far[i] });
+
+		assert_true(call(f, "cpu_csr_sparse_dense_ffi"));
+		assert_true(out[0] == 0 && out[4] == 3 && out[5] == 6);
+		free_frame(f);
+		f = new_frame();
+		(void)sparse_frame(f, true, (int64_t[]){ far[i], far[i], -far[i] / 2, far[i] },
+				   (int64_t[]){ 0, 0, 1 });
+		assert_true(call(f, "cpu_csr_sparse_dense_ffi"));
+		free_frame(f);
+	}
+}
+
+static void refuses_wrong_sparse_matrices(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < 5; i++) {
+		struct frame *f = new_frame();
+
+		(void)sparse_frame(f, false, (int64_t[]){ 0, 1, 1, 3 }, (int64_t[]){ 0, 0, 1 });
+		if (i < 4)
+			f->args[i].dims[0]--; /* all but the dense matrix must fit the others */
+		else
+			f->args[0].ffi.dtype = XLA_FFI_DataType_F64;
+		assert_true(call(f, "cpu_csr_sparse_dense_ffi") == (i == 3));
+		free_frame(f);
+	}
+}
+
+static void sinks_anything(void **state)
+{
+	struct frame *f = new_frame();
+
+	(void)state;
+	(void)add_arg(f, XLA_FFI_DataType_F32, DIMS(2, 2));
+	assert_true(call(f, "dce_sink"));
+	(void)add_arg(f, XLA_FFI_DataType_F32, DIMS(1));
+	assert_false(call(f, "dce_sink"));
+	free_frame(f);
+}
+
 static void says_what_is_missing(void **state)
 {
 	struct sal_lapack lapack;
@@ -580,6 +677,10 @@ int main(void)
 		cmocka_unit_test(refuses_too_many_reflectors),
 		cmocka_unit_test(plans_scratch),
 		cmocka_unit_test(refuses_what_lapack_cannot_count),
+		cmocka_unit_test(multiplies_sparse_matrices),
+		cmocka_unit_test(leaves_out_indices_outside),
+		cmocka_unit_test(refuses_wrong_sparse_matrices),
+		cmocka_unit_test(sinks_anything),
 		cmocka_unit_test(says_what_is_missing),
 	};
 
