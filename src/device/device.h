@@ -25,7 +25,7 @@
  *     wakes another thread and returns. A vendor's callback thread often must not enter the vendor
  *     again (CUDA).
  *   - A device whose can_execute_in_done is true (XLA:CPU) allows every operation except close and
- *     close_stream, and those that wait (save, restore, refill). So the next iteration can start
+ *     close_stream, and those that wait (await_saved, restore, refill). So the next iteration can start
  *     without a change of threads. If a cheap program ends inside execute, done is called inside
  *     execute: a done function that executes again is then called inside itself. The caller must
  *     limit this depth, for instance with a flag "in execute": while it is set, done records the
@@ -143,12 +143,16 @@ struct sal_device_ops {
 	void (*free_buffer)(struct sal_buffer *b);
 
 	/*
-	 * Paging. save waits for the buffer and copies its contents, type, shape and layout; the
-	 * buffer does not change. restore makes an equal buffer from the saved contents, on any
+	 * Paging. save copies the contents of the buffer, its type, shape and layout; the buffer
+	 * does not change. The contents are there when await_saved has returned without an error,
+	 * and until then the buffer must not be freed or donated. So a caller starts many copies and
+	 * then waits for them. restore makes an equal buffer from the saved contents, on any
 	 * stream of the device. On success restore takes the saved contents, and frees them when
 	 * the vendor has read them.
 	 */
 	int (*save)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+	/* Call this once, before all other operations on saved. After a failure, free saved. */
+	int (*await_saved)(struct sal_saved *saved, struct sal_err *err);
 	int (*restore)(struct sal_stream *s, struct sal_saved *take_saved,
 		       struct sal_buffer **out_buffer, struct sal_err *err);
 	/*

@@ -4,6 +4,7 @@
  */
 #include "service/server.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -159,6 +160,16 @@ static int choose_memory(struct svc_server *server, struct sal_err *err)
 	return SAL_OK;
 }
 
+static void note_device(const struct svc_server *server)
+{
+	const struct sal_device_facts *f = server->ops->facts(server->device);
+
+	sal_log_info("device", "opened platform=%.*s pjrt=%u.%u memory=%" PRIu64 " kind=%.*s",
+		     (int)f->platform_name.size, f->platform_name.at, (unsigned int)f->api_major,
+		     (unsigned int)f->api_minor, server->options.memory_bytes, (int)f->kind.size,
+		     f->kind.at);
+}
+
 static int open_device(struct svc_server *server, struct sal_err *err)
 {
 	const struct svc_options *o = &server->options;
@@ -177,10 +188,12 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 		return rc;
 	server->carries_in_done = server->ops->can_execute_in_done(server->device);
 	server->has_tiers = server->ops->has_tiers(server->device);
+	server->has_link = !is_fake(o) && !server->ops->facts(server->device)->is_host;
 	server->cpus = sal_machine_cpus();
 	rc = svc_stream_open(server, 0, err);
 	if (rc < 0)
 		return rc;
+	note_device(server);
 	server->facts =
 		sal_device_facts_pack(server->ops->facts(server->device), &server->fact_size);
 	return server->facts ? SAL_OK : sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");

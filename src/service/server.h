@@ -53,6 +53,7 @@ struct svc_server {
 	struct sal_device *device; /* owned */
 	bool carries_in_done; /* the driver allows calls from within a report */
 	bool has_tiers; /* of the device */
+	bool has_link; /* copies to the device go over a link, whose speed salusd measures */
 	uint32_t cpus; /* that this process may use */
 	struct svc_stream streams[SVC_STREAMS_MAX];
 	struct svc_ledger ledger; /* has its own lock */
@@ -75,6 +76,8 @@ struct svc_server {
 	/* Executions that are accounted for, and whose completion the client cannot see yet. */
 	TAILQ_HEAD(, svc_execution) untold;
 	struct svc_decision_list decisions;
+	uint64_t page_rate; /* bytes a second, measured; see paging.c */
+	uint32_t page_samples; /* page-outs that were measured */
 	uint64_t grain_bytes; /* sessions ask for memory in multiples of this */
 	struct svc_recall recall;
 	struct svc_news news;

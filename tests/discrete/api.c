@@ -101,6 +101,7 @@ static void fill(void)
 	disc_client_entries(&table.api);
 	disc_buffer_entries(&table.api);
 	disc_transfer_entries(&table.api);
+	disc_manager_entries(&table.api);
 	disc_program_entries(&table.api);
 	disc_describe_entries(&table.api);
 	disc_execute_entries(&table.api);

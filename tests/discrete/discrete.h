@@ -179,7 +179,7 @@ PJRT_Error *disc_memory_full(const PJRT_Client *c, int64_t bytes);
 /* Occupies the link to the host, and sleeps until the transfer would be complete. */
 void disc_memory_transfer(const PJRT_Client *c, bool to_device, int64_t bytes);
 
-/* Buffers: store.c, buffer.c, transfer.c */
+/* Buffers: store.c, buffer.c, transfer.c, manager.c */
 
 struct disc_shape {
 	PJRT_Buffer_Type type;
@@ -219,6 +219,10 @@ void disc_store_define(struct disc_store *s, PJRT_Buffer *take_inner, const PJRT
 PJRT_Error *disc_store_read(struct disc_store *s);
 void disc_store_leave(struct disc_store *s);
 
+/* Takes memory of the right kind for a buffer. NULL with an error if there is none. */
+struct disc_store *disc_allocate(PJRT_Client *c, PJRT_Memory *memory,
+				 const struct disc_shape *shape, PJRT_Error **out_error);
+
 PJRT_Buffer *disc_buffer(struct disc_store *take_store, const struct disc_shape *shape);
 /* A reference to the contents, or NULL with an error. Takes the handle's own if it is donated. */
 struct disc_store *disc_buffer_use(PJRT_Buffer *b, bool is_donated, PJRT_Error **out_error);
@@ -226,6 +230,7 @@ void disc_inner_destroy(PJRT_Buffer *inner);
 
 void disc_buffer_entries(PJRT_Api *api);
 void disc_transfer_entries(PJRT_Api *api);
+void disc_manager_entries(PJRT_Api *api);
 void disc_event_entries(PJRT_Api *api);
 void disc_error_entries(PJRT_Api *api);
 void disc_client_entries(PJRT_Api *api);

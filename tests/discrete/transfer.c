@@ -4,9 +4,8 @@
 
 #include <string.h>
 
-/* Takes memory of the right kind for a buffer. NULL with an error if there is none. */
-static struct disc_store *allocate(PJRT_Client *c, PJRT_Memory *memory,
-				   const struct disc_shape *shape, PJRT_Error **out_error)
+struct disc_store *disc_allocate(PJRT_Client *c, PJRT_Memory *memory,
+				 const struct disc_shape *shape, PJRT_Error **out_error)
 {
 	bool is_device = memory == &c->memories[0];
 	int64_t bytes = is_device ? disc_memory_round(disc_shape_bytes(shape)) : 0;
@@ -105,7 +104,7 @@ static PJRT_Error *start_upload(PJRT_Client_BufferFromHostBuffer_Args *args, str
 	PJRT_Error *error;
 
 	memcpy(shape.dims, u->dims, args->num_dims * sizeof(int64_t));
-	u->store = allocate(c, memory, &shape, &error);
+	u->store = disc_allocate(c, memory, &shape, &error);
 	if (error)
 		return error;
 	u->bytes = memory == &c->memories[0] ? disc_shape_bytes(&shape) : 0;
@@ -264,7 +263,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *b, PJRT_Memory *memory, PJRT_Buffer **ou
 	struct copy k = { 0 };
 	PJRT_Error *error;
 
-	k.to = allocate(b->client, memory, &b->shape, &error);
+	k.to = disc_allocate(b->client, memory, &b->shape, &error);
 	if (!k.to)
 		return error;
 	k.from = disc_buffer_use(b, false, &error);

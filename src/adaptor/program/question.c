@@ -91,6 +91,10 @@ static const char *hint_for(const char *text)
 {
 	if (!text || !strstr(text, "No FFI handler registered"))
 		return "";
+	if (strstr(text, " CUDA") || strstr(text, " ROCM"))
+		return " [salus: JAX's Python extension modules for GPUs have this function (linear "
+		       "algebra and some others); functions of such modules are not supported through "
+		       "Salus yet]";
 	if (strstr(text, "lapack_"))
 		return " [salus: salusd could not give linear algebra to the plugin of its device; its log "
 		       "says why]";

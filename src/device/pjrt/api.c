@@ -243,6 +243,19 @@ static PJRT_Error *await(const struct sal_device *d, PJRT_Event *event)
 	return VENDOR_HAS(d, PJRT_Event_Await) ? d->api->PJRT_Event_Await(&wait.args) : NULL;
 }
 
+int sal_vendor_await(const struct sal_device *d, PJRT_Event *take_event, struct sal_err *err)
+{
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Event_Destroy_Args, destroy, .event = take_event);
+
+	if (!take_event)
+		return SAL_OK;
+	rc = sal_vendor_check(d, await(d, take_event), err);
+	sal_vendor_drop(d, d->api->PJRT_Event_Destroy(&destroy.args));
+	return rc;
+}
+
 /*
  * The event is destroyed right after the callback is registered, possibly before it fires. Plugins
  * must support this, since JAX does the same.

@@ -10,7 +10,8 @@
 
 struct sal_compiled {
 	const struct sal_device *device; /* borrowed */
-	PJRT_LoadedExecutable *loaded; /* owned; stays: executable depends on it */
+	/* Owned; stays, because executable depends on it. NULL: compiled without a device. */
+	PJRT_LoadedExecutable *loaded;
 	PJRT_Executable *executable; /* owned; the facts point into it */
 	struct sal_program_facts facts;
 	struct sal_text image, optimized; /* in the bag */
@@ -288,7 +289,7 @@ static int describe_assignment(struct sal_compiled *c, struct sal_err *err)
 	VENDOR_ARGS(d, PJRT_LoadedExecutable_GetDeviceAssignment_Args, get,
 		    .executable = c->loaded);
 
-	if (!VENDOR_HAS(d, PJRT_LoadedExecutable_GetDeviceAssignment) ||
+	if (!c->loaded || !VENDOR_HAS(d, PJRT_LoadedExecutable_GetDeviceAssignment) ||
 	    sal_vendor_check(d, d->api->PJRT_LoadedExecutable_GetDeviceAssignment(&get.args),
 			     NULL) < 0)
 		return SAL_OK;
@@ -376,9 +377,6 @@ static int describe(struct sal_compiled *c, const struct vendor_source *source, 
 {
 	int rc;
 
-	rc = sal_vendor_get_executable(c->device, c->loaded, &c->executable, err);
-	if (rc < 0)
-		return rc;
 	rc = describe_names(c, err);
 	if (rc < 0)
 		return rc;
@@ -427,6 +425,9 @@ static int compile(struct sal_stream *s, struct sal_text format, struct sal_text
 	rc = sal_vendor_compile(s, format, program, options, &c->loaded, err);
 	if (rc < 0)
 		goto fail;
+	rc = sal_vendor_get_executable(c->device, c->loaded, &c->executable, err);
+	if (rc < 0)
+		goto fail;
 	rc = describe(c, &source, err);
 	if (rc < 0)
 		goto fail;
@@ -434,6 +435,35 @@ static int compile(struct sal_stream *s, struct sal_text format, struct sal_text
 	return SAL_OK;
 fail:
 	free_compiled(c);
+	return rc;
+}
+
+int sal_vendor_compile_for(const struct sal_device *d, const PJRT_TopologyDescription *topology,
+			   const struct vendor_source *source, struct sal_compiled **out_compiled,
+			   struct sal_err *err)
+{
+	struct sal_compiled *c = calloc(1, sizeof(*c));
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Program, program, .code = (char *)source->program.at,
+		    .code_size = source->program.size, .format = source->format.at,
+		    .format_size = source->format.size);
+	VENDOR_ARGS(d, PJRT_Compile_Args, compile, .topology = topology, .program = &program.args,
+		    .compile_options = source->options.at,
+		    .compile_options_size = source->options.size);
+
+	*out_compiled = NULL;
+	if (!c)
+		return no_memory(err);
+	c->device = d;
+	rc = sal_vendor_check(d, d->api->PJRT_Compile(&compile.args), err);
+	c->executable = compile.args.executable;
+	if (rc >= 0)
+		rc = describe(c, source, err);
+	if (rc < 0)
+		free_compiled(c);
+	else
+		*out_compiled = c;
 	return rc;
 }
 

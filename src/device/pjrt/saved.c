@@ -10,20 +10,24 @@
  */
 #include "device/pjrt/vendor.h"
 
+#include <semaphore.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "device/wait.h"
-
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define PAGE UINT64_C(4096)
+#define REASON_BYTES 256
 
 struct sal_saved {
 	struct vendor_shape shape;
 	uint64_t size;
 	struct sal_device *device; /* borrowed */
 	struct vendor_block *block; /* owned: the bytes */
+	sem_t copied; /* code and reason are set */
+	int code; /* 0, or why the copy failed */
+	char reason[REASON_BYTES];
 };
 
 static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer,
@@ -77,6 +81,15 @@ int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct ven
 	return describe_order(d, buffer, shape, err);
 }
 
+static void on_copied(void *ctx, int code, const char *message)
+{
+	struct sal_saved *saved = ctx;
+
+	saved->code = code;
+	(void)snprintf(saved->reason, sizeof(saved->reason), "%s", message ? message : "");
+	(void)sem_post(&saved->copied);
+}
+
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
 	struct sal_saved *saved = calloc(1, sizeof(*saved));
@@ -89,17 +102,27 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 		free(saved);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
 	}
+	(void)sem_init(&saved->copied, 0, 0);
 	saved->size = b->host_bytes;
 	saved->device = b->stream->device;
 	rc = sal_vendor_shape(b->stream->device, b->buffer, &saved->shape, err);
 	if (rc >= 0)
-		rc = sal_download_and_wait(&sal_device_pjrt, b, saved->block->bytes,
-					   (size_t)saved->size, err);
+		rc = sal_pjrt_download(b, saved->block->bytes, (size_t)saved->size, on_copied,
+				       saved, err);
 	if (rc < 0) {
 		sal_pjrt_free_saved(saved);
 		return rc;
 	}
 	*out_saved = saved;
+	return SAL_OK;
+}
+
+int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err)
+{
+	while (sem_wait(&saved->copied) < 0)
+		; /* interrupted by a signal */
+	if (saved->code)
+		return sal_err_set(err, (enum sal_code)saved->code, "%s", saved->reason);
 	return SAL_OK;
 }
 
@@ -110,32 +133,20 @@ static void on_released(void *ctx, int code, const char *message)
 	sal_pjrt_free_saved(ctx);
 }
 
-/* The strides of the dimensions, for bytes in the device's order. */
-static void fill_strides(const struct sal_saved *saved, int64_t *strides)
+static bool has_shape(const struct sal_buffer *b, const struct vendor_shape *shape)
 {
-	int64_t step = (int64_t)sal_type_bytes((int32_t)saved->shape.type);
-	size_t i;
+	struct vendor_shape actual;
 
-	for (i = 0; i < saved->shape.rank; i++) {
-		strides[saved->shape.minor_to_major[i]] = step;
-		step *= saved->shape.dims[saved->shape.minor_to_major[i]];
-	}
+	return sal_vendor_shape(b->stream->device, b->buffer, &actual, NULL) >= 0 &&
+	       actual.rank == shape->rank &&
+	       memcmp(actual.minor_to_major, shape->minor_to_major,
+		      shape->rank * sizeof(*shape->minor_to_major)) == 0;
 }
 
-int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
-		     struct sal_buffer **out_buffer, struct sal_err *err)
+static int restore_rows(struct sal_buffer *b, struct sal_saved *saved, struct sal_err *err)
 {
+	const struct sal_stream *s = b->stream;
 	const struct sal_device *d = s->device;
-	struct sal_saved *saved = take_saved;
-	int64_t strides[VENDOR_RANK_MAX];
-	PJRT_Buffer_MemoryLayout layout = {
-		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
-		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
-		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
-			   .minor_to_major = saved->shape.minor_to_major,
-			   .minor_to_major_size = saved->shape.rank },
-	};
-	struct sal_buffer *b = calloc(1, sizeof(*b));
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
@@ -144,27 +155,100 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		    .memory = s->memory,
 		    .host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy);
 
+	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
+	if (rc < 0)
+		return rc;
+	b->buffer = put.args.buffer;
+	sal_vendor_when(d, put.args.done_with_host_buffer, on_released, saved);
+	return SAL_OK;
+}
+
+/* Sends the bytes as they are, and waits: the vendor's object must outlive the transfer. */
+static int send_raw(struct sal_buffer *b, const struct sal_saved *saved,
+		    PJRT_AsyncHostToDeviceTransferManager *manager, struct sal_err *err)
+{
+	const struct sal_device *d = b->stream->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args, get,
+		    .transfer_manager = manager);
+	VENDOR_ARGS(d, PJRT_AsyncHostToDeviceTransferManager_TransferData_Args, send,
+		    .transfer_manager = manager, .data = saved->block->bytes,
+		    .transfer_size = (int64_t)saved->size, .is_last_transfer = true);
+
+	rc = sal_vendor_check(
+		d, d->api->PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(&get.args), err);
+	if (rc < 0)
+		return rc;
+	b->buffer = get.args.buffer_out;
+	rc = sal_vendor_check(
+		d, d->api->PJRT_AsyncHostToDeviceTransferManager_TransferData(&send.args), err);
+	return rc < 0 ? rc : sal_vendor_await(d, send.args.done_with_h2d_transfer, err);
+}
+
+/*
+ * Restores an array whose dimensions are in another order. Some plugins ignore the order when they
+ * make a buffer from the host's memory. So the bytes go as they are, into a buffer of that order.
+ */
+static int restore_ordered(struct sal_buffer *b, struct sal_saved *saved, struct sal_err *err)
+{
+	const struct sal_stream *s = b->stream;
+	const struct sal_device *d = s->device;
+	PJRT_Buffer_MemoryLayout layout = {
+		.struct_size = PJRT_Buffer_MemoryLayout_STRUCT_SIZE,
+		.type = PJRT_Buffer_MemoryLayout_Type_Tiled,
+		.tiled = { .struct_size = PJRT_Buffer_MemoryLayout_Tiled_STRUCT_SIZE,
+			   .minor_to_major = saved->shape.minor_to_major,
+			   .minor_to_major_size = saved->shape.rank },
+	};
+	PJRT_Buffer_MemoryLayout *layouts[1] = { &layout };
+	PJRT_ShapeSpec spec = { .struct_size = PJRT_ShapeSpec_STRUCT_SIZE,
+				.dims = saved->shape.dims,
+				.num_dims = saved->shape.rank,
+				.element_type = saved->shape.type };
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Client_CreateBuffersForAsyncHostToDevice_Args, create,
+		    .client = s->client, .shape_specs = &spec, .num_shape_specs = 1,
+		    .device_layouts = layouts, .num_device_layouts = 1, .memory = s->memory);
+	VENDOR_ARGS(d, PJRT_AsyncHostToDeviceTransferManager_Destroy_Args, end,
+		    .extension_start = NULL);
+
+	if (!VENDOR_HAS(d, PJRT_Client_CreateBuffersForAsyncHostToDevice))
+		return sal_err_set(err, SAL_UNIMPLEMENTED, "the plugin cannot restore the order");
+	rc = sal_vendor_check(
+		d, d->api->PJRT_Client_CreateBuffersForAsyncHostToDevice(&create.args), err);
+	if (rc < 0)
+		return rc;
+	end.args.transfer_manager = create.args.transfer_manager;
+	rc = send_raw(b, saved, create.args.transfer_manager, err);
+	sal_vendor_drop(d, d->api->PJRT_AsyncHostToDeviceTransferManager_Destroy(&end.args));
+	if (rc >= 0 && !has_shape(b, &saved->shape))
+		rc = sal_err_set(err, SAL_UNIMPLEMENTED,
+				 "the plugin does not restore the order of an array's dimensions");
+	if (rc >= 0)
+		sal_pjrt_free_saved(saved);
+	return rc;
+}
+
+int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
+		     struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	struct sal_saved *saved = take_saved;
+	struct sal_buffer *b = calloc(1, sizeof(*b));
+	int rc;
+
 	*out_buffer = NULL;
 	if (!b)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
-	if (!saved->shape.row_major) {
-		fill_strides(saved, strides);
-		put.args.byte_strides = strides;
-		put.args.num_byte_strides = saved->shape.rank;
-		put.args.device_layout = &layout;
-		put.args.host_buffer_semantics =
-			PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes;
-	}
 	b->stream = s;
 	b->host_bytes = saved->size;
-	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
+	rc = saved->shape.row_major ? restore_rows(b, saved, err) : restore_ordered(b, saved, err);
 	if (rc < 0) {
-		free(b);
+		sal_pjrt_free_buffer(b);
 		return rc;
 	}
-	b->buffer = put.args.buffer;
 	*out_buffer = b;
-	sal_vendor_when(d, put.args.done_with_host_buffer, on_released, saved);
 	return SAL_OK;
 }
 
@@ -214,5 +298,6 @@ void sal_pjrt_free_saved(struct sal_saved *saved)
 	if (!saved)
 		return;
 	sal_vendor_shelf_put(&saved->device->shelf, saved->block);
+	(void)sem_destroy(&saved->copied);
 	free(saved);
 }

@@ -381,6 +381,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.when_ready = sal_pjrt_when_ready,
 	.free_buffer = sal_pjrt_free_buffer,
 	.save = sal_pjrt_save,
+	.await_saved = sal_pjrt_await_saved,
 	.restore = sal_pjrt_restore,
 	.empty = sal_pjrt_empty,
 	.refill = sal_pjrt_refill,

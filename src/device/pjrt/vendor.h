@@ -92,28 +92,24 @@ struct sal_loaded {
 	((d)->api->struct_size >= offsetof(PJRT_Api, entry) + sizeof((d)->api->entry) && \
 	 (d)->api->entry)
 
-/* api.c */
-
-/* Loads the plugin and checks its version and entries. */
+/* api.c. Loads the plugin and checks its version and entries. */
 int sal_vendor_load(struct sal_device *d, const char *path, struct sal_err *err);
 /* Converts the vendor's error: 0, or a negated code with the vendor's message. Frees the error. */
 int sal_vendor_check(const struct sal_device *d, PJRT_Error *error, struct sal_err *err);
 /* The same, for calls whose failure has no consequence. */
 void sal_vendor_drop(const struct sal_device *d, PJRT_Error *error);
-/* Calls done (which may be NULL) when the event fires, possibly at once. Takes the event. */
+/* Calls done (may be NULL) when the event fires, possibly at once; waits. Both take the event. */
 void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_done_fn *done,
 		     void *ctx);
+int sal_vendor_await(const struct sal_device *d, PJRT_Event *take_event, struct sal_err *err);
 
-/* describe.c */
-
-/* Fills d->facts from d->first. */
+/* describe.c. Fills d->facts from d->first. */
 int sal_vendor_describe(struct sal_device *d, struct sal_err *err);
 int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory);
 int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
 		      struct sal_values *out_values, struct sal_err *err);
 
 /* outcome.c: what a compilation gave */
-
 int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
 		       struct sal_err *err);
@@ -137,6 +133,11 @@ struct vendor_source {
 	struct sal_text format, program, options;
 };
 
+/* Compiles without a device (outcome.c): for plugins whose device is not there. */
+struct sal_compiled;
+int sal_vendor_compile_for(const struct sal_device *d, const PJRT_TopologyDescription *topology,
+			   const struct vendor_source *source, struct sal_compiled **out_compiled,
+			   struct sal_err *err);
 /* Makes an image of the vendor's bytes, or of the source if there are no bytes. */
 struct sal_text sal_vendor_image(struct vendor_bag *bag, struct sal_text serialized,
 				 const struct vendor_source *source, bool knows_aliases);
@@ -144,10 +145,8 @@ int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 		  struct sal_err *err);
 void sal_pjrt_unload(struct sal_loaded *p);
 
-/* buffer.c */
-
 /*
- * Calls `use` with the buffer's bytes, if they are defined, dense, and reachable from this process.
+ * buffer.c. Calls `use` with the buffer's bytes, if they are defined, dense, and reachable from this process.
  * The vendor cannot free the buffer during the call.
  */
 bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
@@ -165,7 +164,6 @@ int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, stru
 void sal_pjrt_free_buffer(struct sal_buffer *b);
 
 /* saved.c */
-
 struct vendor_shape {
 	PJRT_Buffer_Type type;
 	size_t rank;
@@ -178,6 +176,7 @@ int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct ven
 		     struct sal_err *err);
 
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_pjrt_empty(struct sal_buffer *b);
@@ -185,16 +184,13 @@ int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct s
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
 void sal_pjrt_free_saved(struct sal_saved *saved);
 
-/* adopt.c */
-
-/* Waits until no memory of the stream is lent. All buffers that use the memory must be freed. */
+/* adopt.c. Waits until no memory of the stream is lent. All buffers that use the memory must be freed. */
 void sal_vendor_await_loans(const struct sal_stream *s);
 
 int sal_pjrt_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
 		   struct sal_buffer **out_buffer, struct sal_err *err);
 
 /* execute.c */
-
 int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
 
 #endif

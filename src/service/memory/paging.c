@@ -19,6 +19,9 @@
 #include "service/server.h"
 
 #define READ_NAP_US 50
+/* Smaller or fewer transfers say little about the speed of the link. */
+#define RATE_BYTES_MIN (UINT64_C(1) << 20)
+#define RATE_SAMPLES_MIN 4
 
 static struct svc_transit *transit_of(struct svc_errand *errand)
 {
@@ -62,20 +65,24 @@ static void drop_list(struct svc_transit *t) SVC_LOCKED
 }
 
 /*
- * Save the buffer's contents from the device to the host. If saving fails, the buffer stays on the
- * device. With stays_in_place, if the device allows, the buffer keeps its address and loses only
- * its pages. Then nobody may read the buffer until it is restored.
+ * The contents that vendor->save has begun to copy take the place of the buffer's device memory. If
+ * the copy fails, the buffer stays on the device. With stays_in_place, if the device allows, the
+ * buffer keeps its address and loses only its pages. Then nobody may read the buffer until it is
+ * restored.
  */
-static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
+static int finish_save(struct svc_buffer *b, struct sal_saved *take_saved, bool stays_in_place,
+		       struct sal_err *err)
 {
 	struct svc_server *server = b->session->server;
 	const struct sal_device_ops *vendor = svc_vendor(server);
 	struct sal_buffer *device = b->device;
-	struct sal_saved *saved;
-	int rc = vendor->save(device, &saved, err);
+	struct sal_saved *saved = take_saved;
+	int rc = vendor->await_saved(saved, err);
 
-	if (rc < 0)
+	if (rc < 0) {
+		vendor->free_saved(saved);
 		return rc;
+	}
 	svc_lock(server);
 	b->saved = saved;
 	svc_unlock(server);
@@ -86,6 +93,15 @@ static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 	svc_unlock(server);
 	vendor->free_buffer(device);
 	return SAL_OK;
+}
+
+/* Save the buffer's contents from the device to the host. */
+static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
+{
+	struct sal_saved *saved;
+	int rc = svc_vendor(b->session->server)->save(b->device, &saved, err);
+
+	return rc < 0 ? rc : finish_save(b, saved, stays_in_place, err);
 }
 
 /* Restore saved contents into a stream. */
@@ -123,6 +139,34 @@ static void note_end(struct svc_transit *t, const char *direction)
 		      t->count, (svc_now_ns() - t->began_ns) / 1000);
 }
 
+/*
+ * The engine weighs a swap by the time that its copies take. On a device that is not the host, the
+ * link decides, so measure it: the best of the last page-outs, because a busy machine makes some of
+ * them slow. (A page-in returns before its copies end.) The engine learns of changes by a quarter or
+ * more.
+ */
+static void learn_rate(struct svc_transit *t) SVC_LOCKED
+{
+	struct svc_session *s = session_of(t);
+	struct svc_server *server = s->server;
+	struct sal_tuning tuning = *sal_engine_tuning(server->engine);
+	uint64_t took_ns = svc_now_ns() - t->began_ns, rate, known = tuning.page_bytes_per_s;
+
+	if (!server->has_link || s->paged_bytes < RATE_BYTES_MIN || took_ns == 0 || known == 0)
+		return;
+	rate = (uint64_t)((double)s->paged_bytes / (double)took_ns * 1e9);
+	server->page_rate -= server->page_rate / 8;
+	if (server->page_rate < rate)
+		server->page_rate = rate;
+	rate = server->page_rate;
+	if (++server->page_samples < RATE_SAMPLES_MIN || rate == 0 ||
+	    (rate < known + known / 4 && rate > known - known / 4))
+		return;
+	tuning.page_bytes_per_s = rate;
+	sal_log_info("paging", "copies %" PRIu64 " MB/s", rate / 1000000);
+	sal_engine_set_tuning(server->engine, svc_now_ns(), &tuning);
+}
+
 void svc_paging_forget(struct svc_session *s)
 {
 	svc_limit_give(s, SVC_PAGED_BYTES, s->paged_bytes);
@@ -153,17 +197,42 @@ static void take_back(struct svc_transit *t)
 			(void)restore(t->list[i], t->list[i]->stream, NULL);
 }
 
+/*
+ * Start all copies, then wait for them: so a device that is not the host copies one buffer while we
+ * keep the books of another.
+ */
+static void save_all(struct svc_transit *t)
+{
+	const struct sal_device_ops *vendor = svc_vendor(session_of(t)->server);
+	struct sal_saved **saved = calloc(t->count + 1, sizeof(struct sal_saved *));
+	size_t i;
+	int rc;
+
+	if (!saved) {
+		t->code = sal_err_set(&t->err, SAL_RESOURCE_EXHAUSTED, "out of host memory");
+		return;
+	}
+	for (i = 0; i < t->count && t->code == 0; i++)
+		if (svc_buffer_is_resident(t->list[i]))
+			t->code = vendor->save(t->list[i]->device, &saved[i], &t->err);
+	for (i = 0; i < t->count; i++) {
+		rc = saved[i] ? finish_save(t->list[i], saved[i], true, t->code ? NULL : &t->err)
+			      : SAL_OK;
+		if (rc < 0 && t->code == 0)
+			t->code = rc;
+	}
+	free(saved);
+}
+
 static void out_call(struct svc_errand *errand)
 {
 	struct svc_transit *t = transit_of(errand);
-	size_t i;
 
 	/* A buffer that the vendor still reads must keep its pages. Only this session waits. */
 	while (atomic_load(&session_of(t)->reads) > 0)
 		(void)usleep(READ_NAP_US);
-	for (i = 0; i < t->count && t->code == 0; i++)
-		if (svc_buffer_is_resident(t->list[i]))
-			t->code = save(t->list[i], true, &t->err);
+	if (t->code == 0)
+		save_all(t);
 	if (t->code < 0)
 		take_back(t);
 	note_end(t, "out");
@@ -179,6 +248,7 @@ static void out_settle(struct svc_errand *errand) SVC_LOCKED
 		sal_engine_page_out_failed(s->server->engine, svc_now_ns(), s->core);
 	} else {
 		sal_engine_paged_out(s->server->engine, svc_now_ns(), s->core);
+		learn_rate(t);
 	}
 	drop_list(t);
 	svc_memory_settle(s);
