@@ -6,7 +6,7 @@
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 
-.PHONY: all demo test check bench wheel install format clean help setup
+.PHONY: all demo test test-plugins check bench wheel install format clean help setup
 .DEFAULT_GOAL := all
 
 all: build/build.ninja ## build the release into build/ (the default)
@@ -18,6 +18,9 @@ demo: all ## run several unmodified jobs at once on one device, and show what ha
 test: all ## run every test
 	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --no-tests=error
 	@.venv/bin/python -m pytest tests
+
+test-plugins: all ## try other plugins, and all tests of devices on the discrete test device
+	@tools/test_plugins
 
 check: setup ## format, lint, layers, both compilers, sanitizers
 	@tools/check
@@ -40,7 +43,7 @@ clean: ## remove all builds; .venv stays
 	@rm -rf build build-*/
 
 help: ## show this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup:
 	@tools/setup

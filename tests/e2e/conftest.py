@@ -5,6 +5,7 @@
     SALUS_TEST_PYTHON   interpreter that has JAX and the vendor plugin      (.venv/bin/python)
     SALUS_TEST_DIRECT   if set, tests of clients use the vendor plugin in place of Salus: this tries
                         the tests, not Salus, and needs no build
+    SALUS_TEST_DEVICE   host: XLA:CPU; discrete: the test device around it, see docs/DEVICES.md; both (host)
     SALUS_TEST_PATIENCE factor on every deadline, for slow machines and sanitizers   (1)
     SALUS_TEST_KILLS    how many clients test_death.py kills at random      (20)
     SALUS_TEST_SEED     seed of what is random                              (from the clock; printed)
@@ -217,10 +218,24 @@ class Runner:
 # The daemon.
 
 
+def bytes_of(size):
+    """Of a size as salusd reads it: 72MiB."""
+    number, unit = re.fullmatch(r"([0-9.]+)([KMG]i)?B?", size).groups()
+    return int(float(number) * {None: 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}[unit])
+
+
+def discrete_options(options):
+    """Of salusd, for the discrete device. Its limit leaves what salusd leaves to the vendor: a 32nd part."""
+    given = [after for option, after in zip(options, options[1:]) if option == "--memory"]
+    capacity = bytes_of(given[-1]) if given else 8 * 2**30
+    return ["--plugin", BUILD / "tests" / "libdiscrete_pjrt.so", "--plugin-option", "platform=cpu",
+            "--plugin-option", f"memory_limit={capacity * 32 // 31 + 4096}"]
+
+
 class Daemon:
     """A private salusd. Its files (socket, log, caches) are in a folder of the test."""
 
-    def __init__(self, folder, env, plugin, *options):
+    def __init__(self, folder, env, plugin, *options, device="host"):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.socket = folder / "salusd.sock"
@@ -228,6 +243,8 @@ class Daemon:
         if os.geteuid() != 0:
             self.env["SALUS_DEBUG_CORE"] = "1"  # else only root can look into its /proc/PID
         command = [BUILD / "bin" / "salusd", "--socket", self.socket, "--plugin", plugin, *options]
+        if device == "discrete":
+            command += discrete_options(options)
         with open(folder / "salusd.log", "ab") as log:
             self.process = subprocess.Popen([str(c) for c in command], env=self.env, cwd=folder,
                                             stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -409,13 +426,28 @@ def reference(tmp_path_factory, plugin, examples):
     runner.stop()
 
 
+def pytest_generate_tests(metafunc):
+    """A test of several devices runs on each. With SALUS_TEST_DEVICE, all tests run on that one, or on both."""
+    asked = os.environ.get("SALUS_TEST_DEVICE", "host")
+    several = asked == "both" or (asked == "host" and metafunc.definition.get_closest_marker("devices"))
+    if several and "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", ["host", "discrete"])
+
+
 @pytest.fixture
-def start_daemon(tmp_path, plugin):
+def device():
+    """host or discrete: what the daemons of the test run on."""
+    return os.environ.get("SALUS_TEST_DEVICE", "host")
+
+
+@pytest.fixture
+def start_daemon(tmp_path, plugin, device):
     """start_daemon(*options, folder=, env=, plugin=): a salusd of the test's own; the test ends it."""
     daemons = []
 
     def start(*options, folder=tmp_path / "salusd", env=None, plugin=plugin):
-        daemons.append(Daemon(folder, {**clean_env(tmp_path), **(env or {})}, plugin, *options))
+        daemons.append(Daemon(folder, {**clean_env(tmp_path), **(env or {})}, plugin, *options,
+                              device=device))
         return daemons[-1]
 
     yield start
@@ -426,7 +458,7 @@ def start_daemon(tmp_path, plugin):
 
 
 @pytest.fixture
-def daemon(request):
+def daemon(request, device):
     """A salusd that must survive the test and end cleanly after it."""
     if DIRECT_ONLY:
         pytest.skip("needs salusd, and only the tests are being tried")
@@ -446,7 +478,7 @@ def client_env(daemon, tmp_path):
 
 
 @pytest.fixture
-def salus(request, tmp_path):
+def salus(request, tmp_path, device):
     """salus(program, *args): the program, unchanged, under `salus run`."""
     if DIRECT_ONLY:
         yield request.getfixturevalue("direct")
@@ -488,7 +520,7 @@ def plain_runner(tmp_path):
 
 
 @pytest.fixture
-def client(request, tmp_path):
+def client(request, tmp_path, device):
     """Like salus, without `salus run`: the process started is the client itself."""
     if DIRECT_ONLY:
         yield request.getfixturevalue("direct")

@@ -287,6 +287,7 @@ def test_clients_die(daemon, client, reference, examples, wait, rng):
     daemon.wait_holding(before)
 
 
+@pytest.mark.devices
 def test_client_dies_while_its_iteration_runs(daemon, client, wait):
     """The iteration ends, then all is freed; meanwhile and after others are served."""
     runner = client

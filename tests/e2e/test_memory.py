@@ -38,6 +38,7 @@ def alone():
     return []
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("policy", ["fair", "pack"])
 def test_three_times_the_memory(policy, served, alone):
     """Jobs that need three times what there is start together, and run in one lane or in several."""

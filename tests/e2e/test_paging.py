@@ -33,6 +33,7 @@ def push_out(daemon, other, name, mib):
 # Every bit.
 
 
+@pytest.mark.devices
 def test_every_kind_of_array(served, direct):
     """Arrays of all types and layouts, read, deleted and used after they were paged out."""
     run = direct.start(JOBS / "zoo.py")

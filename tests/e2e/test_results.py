@@ -50,6 +50,7 @@ def test_two_at_once(pair, salus, reference, examples, tmp_path):
     run_together([(example,) for example in pair], salus, reference, examples, tmp_path)
 
 
+@pytest.mark.devices
 def test_a_search_at_once(salus, reference, examples, tmp_path):
     """Trials share their programs but not their data."""
     jobs = [("search.py", "--trial", str(i)) for i in range(6)]

@@ -237,6 +237,7 @@ def test_pack_uses_both_cores(served, direct, spin):
     assert min(tried) <= 0.75
 
 
+@pytest.mark.devices
 @pytest.mark.parametrize("donate", [[], ["--donate"]], ids=["kept", "donated"])
 def test_results_when_lanes_come_and_go(donate, served):
     """Jobs that are moved from lane to lane have the results they have alone."""
