@@ -74,5 +74,5 @@ def rows(features, found):
 def as_markdown(result, note):
     good = sum(ok for ok, _ in result)
     heads = ("group", "feature", "built-in", "plugin in-process", "Salus", "result through Salus")
-    text = f"{note} {good} of {len(result)} are as they should be.\n\n"
-    return text + page.table(heads, [cells for _, cells in result]) + "\n"
+    text = page.prose(f"{note} {good} of {len(result)} are as they should be.")
+    return text + "\n\n" + page.table(heads, [cells for _, cells in result]) + "\n"

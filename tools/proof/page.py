@@ -7,6 +7,7 @@
 """
 
 import re
+import textwrap
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "COMPATIBILITY.md"
@@ -35,6 +36,11 @@ def cell(text, most=160):
     line = re.sub(r"\s+", " ", str(text)).strip()
     line = line if len(line) <= most else line[: most - 3] + "..."
     return line.replace("|", "\\|").replace("<", "&lt;")
+
+
+def prose(text):
+    """A paragraph in lines of at most 100 columns."""
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def table(head, rows):

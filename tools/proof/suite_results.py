@@ -101,13 +101,13 @@ def rest_rows(files):
         tests = ", ".join(f"`{r['test'].rpartition('::')[2]}`" for r in group[:20])
         more = f" and {len(group) - 20} more" if len(group) > 20 else ""
         said = f" ({page.cell(group[0]['error'])})" if reason == UNEXPLAINED else ""
-        rows.append((page.cell(reason) + said, f"`{name}`", len(group), page.cell(tests, 4000) + more))
+        rows.append((page.cell(reason, 400) + said, f"`{name}`", len(group), page.cell(tests, 4000) + more))
     return rows
 
 
 def as_markdown(files, note):
     heads = ("test file", "pass on the built-in backend", "of these pass through Salus", "share")
-    text = f"{note}\n\n{page.table(heads, summary_rows(files))}\n"
+    text = f"{page.prose(note)}\n\n{page.table(heads, summary_rows(files))}\n"
     rows = rest_rows(files)
     if rows:
         text += "\nThe rest:\n\n" + page.table(("reason", "file", "tests", "which"), rows) + "\n"
