@@ -33,6 +33,10 @@ for kind in "bool_ int8 uint16 int32 uint32 float16 bfloat16 complex64 float8_e4
     x = jnp.ones((3, 2), getattr(jnp, kind))
     y = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a), F(x.shape, x.dtype), x))(x)
     print(y.dtype, bool((x == y).all()))
+for kind in "int4 uint4 int2 uint2".split():
+    x = jnp.arange(15).astype(getattr(jnp, kind)).reshape(5, 3)
+    y = jax.jit(lambda x: jax.pure_callback(lambda a: np.asarray(a), F(x.shape, x.dtype), x))(x)
+    print(kind, np.asarray(y).astype(int).tolist())
 two = lambda a, b: (np.asarray(a) + b, np.asarray(a) - b)
 print(jax.jit(lambda x, y: jax.pure_callback(two, (F((4,), jnp.float32),) * 2, x, y))(jnp.arange(4.0), jnp.ones(4)))
 """,

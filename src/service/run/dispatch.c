@@ -139,7 +139,8 @@ void svc_execution_fail(struct svc_execution *x, int code, const char *text)
 	for (i = 0; i < x->output_count; i++)
 		svc_buffer_fail(x->outputs[i], code, text);
 	set_failure(x, code, text);
-	svc_execution_give_back(x);
+	if (!x->raised) /* else it had started */
+		svc_execution_give_back(x);
 	x->end_ns = svc_now_ns();
 	svc_dispatch_push(x);
 }

@@ -69,9 +69,26 @@ static uint64_t element_bytes(int type)
 	return type > 0 && (size_t)type < SAL_COUNT(bytes) ? bytes[type] : 0;
 }
 
+/* Elements of less than a byte are packed, the first one in the low bits. */
+static uint64_t elements_in_byte(int type)
+{
+	switch (type) {
+	case FFI_S4:
+	case FFI_U4:
+	case FFI_F4E2M1FN:
+		return 2;
+	case FFI_S2:
+	case FFI_U2:
+		return 4;
+	default:
+		return 1;
+	}
+}
+
 static bool describe(const struct ffi_buffer *b, struct sal_call_array *out)
 {
-	uint64_t bytes = element_bytes(b->type);
+	uint64_t in_byte = elements_in_byte(b->type);
+	uint64_t bytes = in_byte > 1 ? 1 : element_bytes(b->type);
 
 	if (b->type == FFI_TOKEN) {
 		*out = (struct sal_call_array){ .type = SAL_CALL_TOKEN };
@@ -86,7 +103,7 @@ static bool describe(const struct ffi_buffer *b, struct sal_call_array *out)
 					.rank = (uint32_t)b->rank,
 					.dims = b->dims,
 					.data = b->data,
-					.bytes = bytes };
+					.bytes = bytes / in_byte + (bytes % in_byte > 0) };
 	return true;
 }
 
@@ -145,7 +162,7 @@ static struct ffi_error *serve(const struct ffi_frame *f, const struct vendor_py
 		return fail(f, SAL_INVALID_ARGUMENT, "a Python callback without its index");
 	if (!describe_all(&f->operands, operands) || !describe_all(&f->results, results))
 		return fail(f, SAL_UNIMPLEMENTED,
-			    "Python callbacks take no elements of less than a byte");
+			    "a Python callback with an array of a type that it does not take");
 	if (p->call(p->call_ctx, &call, &err) < 0)
 		return fail(f, err.code, err.text);
 	return NULL;
