@@ -245,6 +245,12 @@ def test_the_verdict_on_a_version(builtin, salus, good):
     assert tool("versions").verdict(builtin, salus)[0] is good
 
 
+def test_the_line_of_an_error_is_found_above_hints():
+    line = tool("versions").error_line
+    assert line("Traceback\n  x\nValueError: no\n-----\nFor simplicity, ...\n") == "ValueError: no"
+    assert (line("only this\n"), line("")) == ("only this", "")
+
+
 def test_the_first_line_of_an_error():
     assert feature.first_line(ValueError("\n one\ntwo")) == "ValueError: one"
     report = SimpleNamespace(longrepr=("file", 3, "Skipped: not here"))
