@@ -113,6 +113,14 @@ def test_a_python_that_ignores_its_environment_is_a_job_all_the_same(daemon, sal
     assert sessions_opened(daemon) == 1
 
 
+def test_a_job_that_uses_another_device_is_told_so(salus, daemon, wait):
+    """The built-in backend, made by hand: JAX runs, but beside Salus."""
+    done = salus("from jaxlib import xla_client; print(xla_client.make_cpu_client().platform)")
+    assert (done.code, done.stdout) == (0, "cpu\n"), done.describe()
+    wait(lambda: "did not use the shared device" in done.stderr, 60, "the message")
+    assert sessions_opened(daemon) == 0
+
+
 def test_a_python_without_jax_notices_nothing(salus, python):
     bare = subprocess.run([*salus.prefix, python, "-S", "-c", "import sys; print(len(sys.argv))"],
                           env=salus.env | {"SALUS_QUIET": "1"}, capture_output=True, text=True, timeout=120)

@@ -115,6 +115,7 @@ PJRT_Error *adp_Client_Create(PJRT_Client_Create_Args *args)
 		return adp_out_of_memory();
 	}
 	adp_attributes_remember(facts);
+	adp_hello_note();
 	args->client = client;
 	return NULL;
 }

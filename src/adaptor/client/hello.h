@@ -12,4 +12,7 @@
  */
 int adp_hello_fill(struct sal_hello *hello, struct sal_err *err);
 
+/* Tells `salus run` that this job has a session: writes to the file that SALUS_RUN names. */
+void adp_hello_note(void);
+
 #endif

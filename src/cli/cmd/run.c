@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/daemon/job_options.h"
 #include "cli/daemon/job_place.h"
+#include "cli/daemon/job_watch.h"
 
 struct request {
 	struct cli_job_options job;
@@ -77,11 +78,14 @@ static bool is_script(const char *name)
 
 static int become(char **argv)
 {
+	struct cli_job_watch watch;
 	struct sal_err err = { 0 };
 	int why;
 
+	(void)cli_job_watch_start(&watch, cli_job_name(argv));
 	(void)execvp(argv[0], argv);
 	why = errno;
+	cli_job_watch_cancel(&watch);
 	if (is_script(argv[0]) && (why == ENOENT || why == EACCES || why == ENOEXEC))
 		(void)sal_err_set(&err, SAL_NOT_FOUND,
 				  "%s is not a command; did you mean python %s?", argv[0], argv[0]);
@@ -119,8 +123,8 @@ const struct cli_command cli_cmd_run = {
 		"is not set and no salusd of yours is running, starts one, which ends after 10 minutes\n"
 		"without jobs.\n"
 		"\n" CLI_JOB_OPTIONS_HELP "\n"
-		"A job that has waited for 5 s says on stderr what it waits for; SALUS_QUIET=1 turns\n"
-		"that off.\n"
+		"A job that has waited for 5 s says on stderr what it waits for. A job that ends\n"
+		"without using the device says that, too. SALUS_QUIET=1 turns both off.\n"
 		"\n"
 		"Exits with the status of CMD. 125: salus failed; 126: CMD cannot be run; 127: there is\n"
 		"no CMD; 69: SALUS_SOCKET is set, but no salusd answers there.\n",

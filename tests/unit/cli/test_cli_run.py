@@ -80,7 +80,7 @@ class Home:
         (path / "bin" / "salusd").write_text(SALUSD % {"python": sys.executable})
         (path / "bin" / "salusd").chmod(0o755)
         self.daemons = []
-        self.env = {"PATH": "/usr/bin:/bin", "HOME": str(path),
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": str(path), "SALUS_QUIET": "1",
                     "XDG_RUNTIME_DIR": str(self.runtime), "XDG_STATE_HOME": str(path / "state")}
 
     def environment(self, **changes):
@@ -531,6 +531,75 @@ def test_an_incomplete_installation(home):
     (home.path / "bin" / "salusd").unlink()
     done = home.salus("run", "--", "true")
     assert done.returncode == 125 and "salusd: No such file" in done.stderr
+
+
+# Run: a job that does not use the device.
+
+
+def loud(home, *args, **kwargs):
+    if not (home.path / "s").exists():
+        home.serve(home.path / "s", answers(PING))
+    env = {"SALUS_SOCKET": home.path / "s", "SALUS_QUIET": None, **kwargs.pop("env", {})}
+    return home.salus("run", *args, env=env, **kwargs)
+
+
+def notes_left(home):
+    return [p.name for p in (home.runtime / "salus").iterdir() if p.name.startswith("run-")]
+
+
+def test_a_job_beside_salus_is_told_so_once(home):
+    done = loud(home, "--", "sh", "-c", "echo out; exit 7")
+    assert (done.returncode, done.stdout) == (7, "out\n")
+    assert done.stderr == ("salus: sh did not use the shared device: neither JAX nor PyTorch/XLA opened it "
+                           "(SALUS_QUIET=1 hides this)\n")
+    assert notes_left(home) == []
+    done = loud(home, "--", home.path / "bin" / "salus", "run", "--", "true")  # the outer one speaks
+    assert done.stderr.count("did not use") == 1 and done.stderr.startswith("salus: salus did not")
+    assert loud(home, "--", "true", env={"SALUS_QUIET": "1"}).stderr == ""
+    stale = {"SALUS_RUN": home.runtime / "salus" / "run-1"}  # of an outer one that has ended
+    assert loud(home, "--", "true", env=stale).stderr.count("did not use") == 1
+
+
+def test_a_job_that_opened_a_session_is_not_told(home):
+    """What libsalus_pjrt.so does, in a process that the job started."""
+    done = loud(home, "--", "sh", "-c", "sh -c 'printf 1 > $SALUS_RUN' & wait")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert notes_left(home) == []
+
+
+def test_a_command_that_cannot_run_is_told_nothing_else(home):
+    done = loud(home, "--", "no-such-command")
+    assert done.returncode == 127 and done.stderr.count("\n") == 1
+    wait_until(lambda: notes_left(home) == [])
+
+
+def test_who_watches_holds_nothing_of_the_job(home):
+    """stdout and other descriptors end with the job, and the job has no child that it did not make."""
+    read_end, write_end = os.pipe()
+    os.set_inheritable(write_end, True)
+    script = ("import os\ntry:\n    os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError:\n    print('none', flush=True)\n"
+              "input()")
+    home.serve(home.path / "s", answers(PING))
+    process = home.popen("run", "--", sys.executable, "-ES", "-c", script, close_fds=False, stdin=subprocess.PIPE,
+                         env={"SALUS_SOCKET": home.path / "s", "SALUS_QUIET": None})
+    os.close(write_end)
+    assert process.stdout.readline() == "none\n"
+    watchers = [p for p in Path("/proc").iterdir() if p.name.isdigit() and p.name != str(process.pid)
+                and is_program(p, home.path / "bin" / "salus")]
+    assert len(watchers) == 1
+    links = {os.readlink(f) for f in (watchers[0] / "fd").iterdir()}
+    assert len(links) == 4, links  # /dev/null, stderr, the pipe, the job's process
+    assert f"pipe:[{os.fstat(read_end).st_ino}]" not in links
+    process.communicate("\n", timeout=LIMIT)
+    assert os.read(read_end, 1) == b""
+    os.close(read_end)
+
+
+def is_program(process, path):
+    try:
+        return os.readlink(process / "exe") == str(path)
+    except OSError:
+        return False
 
 
 # Run: a daemon of one's own.
