@@ -46,7 +46,7 @@ def sessions_opened(daemon):
 @pytest.fixture
 def on_cuda(start_daemon, tmp_path, build, salus_runner):
     """A daemon whose platform is called "cuda", and a runner of its jobs."""
-    daemon = start_daemon(folder=tmp_path / "cuda", plugin=build / "tests" / "cuda_by_name.so")
+    daemon = start_daemon("--memory", "1GiB", folder=tmp_path / "cuda", plugin=build / "tests" / "cuda_by_name.so")
     yield daemon, salus_runner(daemon)
     daemon.stop()
 
