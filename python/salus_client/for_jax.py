@@ -10,7 +10,7 @@ that it can never collide with the vendor's plugin for the same platform. JAX's 
 under the platform's own name: `jax.devices("cpu")` and `jax.config.jax_platforms` mean the Salus device.
 """
 
-from salus_client import job
+from salus_client import dumps, job
 
 NAME = "salus"
 PRIORITY = 1000  # above the vendors' plugins (500): the Salus device is the default
@@ -68,5 +68,6 @@ def register():
     if platform is None:
         return
     accept_platform(bridge, platform)
+    dumps.watch()
     if not job.launched_platform():
         take_place(bridge, platform)

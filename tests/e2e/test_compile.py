@@ -2,12 +2,16 @@
 """What one job asks of the compiler costs that job alone: time, memory, and the wait of others."""
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sharing import ask
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTHON = Path(os.environ.get("SALUS_TEST_PYTHON", ROOT / ".venv" / "bin" / "python"))
 
 # Takes minutes and a gigabyte to compile; a factor makes it another program.
 SLOW = """
@@ -106,3 +110,50 @@ def test_memory_of_a_compilation_goes_back(served, wait):
     client.start(SLOW.replace("3000", "60") + "slow(1).compile()").succeed(120)
     (helper,) = daemon.helpers()
     wait(lambda: rss_bytes(helper) < rss_bytes(helper, "VmHWM") - (32 << 20), 20, "the memory to go back")
+
+
+# Dumps.
+
+DUMPED = """
+import jax, jax.numpy as jnp
+print("sum", float(jax.jit(lambda x: jnp.tanh(x) @ x)(jnp.ones((8, 8))).sum()))
+"""
+
+
+def dumped(folder):
+    return {re.sub(r"module_\d{4}\.jit_\w+\.", "", path.name) for path in folder.iterdir()}
+
+
+def test_a_job_dumps_its_programs(served, tmp_path):
+    """As it does without Salus: its own process writes, into a folder that did not exist."""
+    daemon, _ = served()
+    folder, script = tmp_path / "new" / "dump", tmp_path / "job.py"
+    script.write_text(DUMPED)
+    run = daemon.salus("run", "--", "env", f"XLA_FLAGS=--xla_dump_to={folder}", PYTHON, script, deadline_s=120)
+    assert run.returncode == 0 and "dump" not in run.stderr, run.stderr
+    assert dumped(folder) == {"before_optimizations.mlirbc", "before_optimizations.txt",
+                              "cpu_after_optimizations.hlo.pb", "cpu_after_optimizations.txt"}
+    before = "".join(path.read_text() for path in folder.glob("*.before_optimizations.txt"))
+    after = "".join(path.read_text() for path in folder.glob("*.cpu_after_optimizations.txt"))
+    assert before.count("HloModule") == after.count("HloModule") > 0
+    assert "tanh" in before and "is_scheduled=true" in after and "is_scheduled" not in before
+    assert not list(daemon.folder.rglob("module_*")), "the daemon writes no dumps"
+
+
+def test_a_job_without_our_module_is_told_that_there_is_no_text(served, tmp_path):
+    """unless it asks for protobufs."""
+    _, client = served()
+    for form, told in ("", 1), (" --xla_dump_hlo_as_text", 1), (" --xla_dump_hlo_as_proto", 0):
+        folder = tmp_path / f"dump{len(form)}"
+        run = client.start(DUMPED, env={"XLA_FLAGS": f"--xla_dump_to={folder}{form}"}).succeed()
+        assert run.stderr.count("writes no text") == told
+        assert dumped(folder) == {"before_optimizations.mlirbc", "cpu_after_optimizations.hlo.pb"}
+
+
+def test_a_dump_that_cannot_be_written(served, tmp_path):
+    """costs a line, not the job."""
+    (tmp_path / "file").write_text("no folder")
+    _, client = served()
+    run = client.start(DUMPED, env={"XLA_FLAGS": f"--xla_dump_to={tmp_path / 'file' / 'dump'}"}).succeed()
+    assert "sum" in run.stdout and "--xla_dump_to" in run.stderr
+    assert (tmp_path / "file").read_text() == "no folder"

@@ -47,6 +47,7 @@ struct PJRT_Client {
 	_Atomic int64_t
 		peak_bytes; /* the most live_bytes was; for daemons that do not report a peak */
 	_Atomic int64_t staying_bytes; /* of the arena, for copies of buffers; see host.c */
+	_Atomic unsigned int dumped; /* programs, see program/dump.h */
 	_Atomic uint64_t deleted_bytes; /* of buffers, since a deletion last woke the daemon */
 };
 

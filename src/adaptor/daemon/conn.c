@@ -52,6 +52,11 @@ static void watch_forks(void)
 	(void)pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+bool adp_conn_is_quiet(const struct adp_conn *conn)
+{
+	return conn->quiet;
+}
+
 bool adp_conn_is_forked(const struct adp_conn *conn)
 {
 	return conn->forked;

@@ -44,6 +44,8 @@ const struct sal_holding *adp_conn_holding(const struct adp_conn *conn);
 /* Most bytes the session may hold on the device, as of the greeting. */
 uint64_t adp_conn_memory(struct adp_conn *conn);
 bool adp_conn_is_dead(struct adp_conn *conn);
+/* The user wants nothing on stderr. */
+bool adp_conn_is_quiet(const struct adp_conn *conn);
 /* In a forked child: nothing can be answered any more. */
 bool adp_conn_is_forked(const struct adp_conn *conn);
 

@@ -7,6 +7,7 @@
 #include "adaptor/daemon/range.h"
 #include "adaptor/daemon/rings.h"
 #include "adaptor/error.h"
+#include "adaptor/program/dump.h"
 #include "adaptor/program/program.h"
 #include "adaptor/program/question.h"
 
@@ -72,6 +73,8 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 	error = adp_question_ask(q, &fact_size);
 	if (!error)
 		error = adp_program_create(args->client, id, fact_size, &args->executable);
+	if (!error)
+		adp_dump(args->executable->program, args->program);
 out:
 	adp_range_free(conn, &program);
 	adp_range_free(conn, &options);
