@@ -101,6 +101,22 @@ def test_the_output_is_that_of_the_built_in_backend(what, builtin, salus):
     assert run.stdout == expected.stdout, run.describe()
 
 
+def test_a_callback_without_a_callable(salus):
+    """A program may call although its client has nothing to be called. It fails, and the daemon lives on."""
+    run = salus("""
+import jax, jax.numpy as jnp, numpy as np
+call = jax.ffi.ffi_call("xla_ffi_python_cpu_callback", jax.ShapeDtypeStruct((), np.float32))
+try:
+    jax.jit(lambda x: call(x, index=np.uint64(0)))(jnp.float32(1)).block_until_ready()
+except Exception as error:
+    print(error)
+print(float(jnp.ones(3).sum()))
+""")
+    assert run.code == 0, run.describe()
+    said, total = run.stdout.splitlines()[0], run.stdout.splitlines()[-1]
+    assert "does not serve Python callbacks" in said and total == "3.0", run.describe()
+
+
 def test_an_exception_is_the_error_of_the_iteration(builtin, salus):
     """The frames of the callback and the message are the same; frames above it are those of a thread."""
     program = HEAD + """

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/sys/clock.h"
-
 #include "device/pjrt/ffi/python.h"
 
 /* Lists up to this length are on the stack: models have some hundreds of parameters. */
@@ -156,7 +155,7 @@ static int launch(struct sal_loaded *p, const struct sal_execution *x, struct sa
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
 	if (make_outputs(p, x) < 0)
 		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
-	else if (x->call)
+	else if (x->call || p->may_call)
 		rc = sal_python_begin(p->stream->device, x, &python, err);
 	if (rc >= 0)
 		rc = run(p, x, &lists, python, err);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/pjrt/ffi/python.h"
+
 #define IMAGE_MARK 0x31494c53u /* "SLI1" */
 
 struct image_head {
@@ -151,6 +153,7 @@ int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
 	p->stream = s;
 	p->retains_all = !(flags & IMAGE_ALIASES);
+	p->may_call = flags & IMAGE_SOURCE || sal_python_is_in(parts[0]);
 	if (flags & IMAGE_SOURCE)
 		rc = sal_vendor_compile(s, parts[0], parts[1], parts[2], &p->executable, err);
 	else

@@ -76,6 +76,7 @@ struct sal_loaded {
 	struct sal_stream *stream; /* borrowed */
 	PJRT_LoadedExecutable *executable; /* owned */
 	bool retains_all; /* the aliases are unknown, so no argument is donated */
+	bool may_call; /* it may call Python */
 	size_t output_count;
 	uint64_t *output_bytes; /* owned; sizes in host memory */
 };

@@ -11,6 +11,8 @@
 #define DATA_TYPE_ID INT64_C(0x53414c5553) /* "SALUS" */
 /* The most operands and results of a call. */
 #define ARRAYS_MAX 256
+/* All names of such custom calls end in this. */
+#define TARGET_END "python_cpu_callback"
 /* The name of the host's platform in XLA's registry. */
 #define HOST "Host"
 
@@ -179,7 +181,7 @@ static struct ffi_error *on_call(struct ffi_frame *f)
 		return fail(f, SAL_UNIMPLEMENTED,
 			    "a Python callback with more than 256 operands or results");
 	p = find_data(f);
-	if (!p)
+	if (!p || !p->call)
 		return fail(f, SAL_FAILED_PRECONDITION,
 			    "this client does not serve Python callbacks");
 	return serve(f, p);
@@ -205,8 +207,8 @@ void sal_python_register(struct sal_device *d)
 	d->ffi = find_ffi(d->api);
 	if (!d->ffi || !VENDOR_HAS(d, PJRT_ExecuteContext_Create))
 		return;
-	add(d, d->ffi, "xla_ffi_python_cpu_callback");
-	add(d, d->ffi, "xla_ffi_partitioned_python_cpu_callback");
+	add(d, d->ffi, "xla_ffi_" TARGET_END);
+	add(d, d->ffi, "xla_ffi_partitioned_" TARGET_END);
 }
 
 static int attach(struct vendor_python *p, struct sal_err *err)
@@ -225,6 +227,11 @@ static int attach(struct vendor_python *p, struct sal_err *err)
 	p->context = create.args.context;
 	add.context = p->context;
 	return sal_vendor_check(d, d->ffi->user_data_add(&add), err);
+}
+
+bool sal_python_is_in(struct sal_text image)
+{
+	return memmem(image.at, image.size, TARGET_END, sizeof(TARGET_END) - 1) != NULL;
 }
 
 int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,

@@ -28,6 +28,11 @@ struct vendor_python {
 
 /* Registers the handlers. Without the FFI extension, programs that call do not compile. */
 void sal_python_register(struct sal_device *d);
+/*
+ * May a program with this image call? XLA crashes if a handler asks for the data of an execution
+ * without a context. So the program decides who gets one, and not the client.
+ */
+bool sal_python_is_in(struct sal_text image);
 /* Makes the context for the execution. */
 int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,
 		     struct vendor_python **out_python, struct sal_err *err);
