@@ -32,7 +32,7 @@ def tree(tmp_path_factory):
     copy = tmp_path_factory.mktemp("tree")
     for name in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(ROOT / name, copy)
-    for name in ("bench", "cmake", "examples", "src", "tests", "data"):
+    for name in ("bench", "cmake", "data", "examples", "python", "src", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     (copy / ".venv").symlink_to(ROOT / ".venv")
     source = (ROOT / "examples" / "policy" / "lottery.c").read_text()
