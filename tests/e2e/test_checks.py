@@ -287,14 +287,14 @@ print("after", jax.jit(lambda a: a + 1)(jnp.ones(3)))
 
 
 def test_usual_flags_pass(salus, tmp_path):
-    """XLA_FLAGS reach the daemon with every program; those for dumps are lost on the way."""
+    """XLA_FLAGS reach the daemon with every program; those for dumps stay in the job, which writes them."""
     flags = ("--xla_cpu_enable_fast_math=true --xla_backend_optimization_level=1 "
              "--xla_cpu_multi_thread_eigen=false --xla_force_host_platform_device_count=1 "
              f"--xla_dump_to={tmp_path / 'dump'} --xla_cpu_prefer_vector_width=256")
     run = salus("import jax, jax.numpy as jnp; print(jax.jit(lambda a: jnp.sort(a) + 1)(jnp.ones(3)))",
                 env={"XLA_FLAGS": flags})
     assert run.code == 0 and "[2. 2. 2.]" in run.stdout, run.describe()
-    assert not (tmp_path / "dump").exists()
+    assert any((tmp_path / "dump").iterdir())
 
 
 def programs(daemon):
