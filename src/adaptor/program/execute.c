@@ -40,27 +40,64 @@ static void on_lent_executed(void *ctx, const struct adp_answer *answer)
 	adp_loan_unref(loan);
 }
 
-static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+/* The device that runs a list of arguments. */
+static PJRT_Device *device_of(const PJRT_LoadedExecutable_Execute_Args *args, size_t list)
 {
+	struct adp_program *p = args->executable->program;
+
+	if (!p->facts->is_portable)
+		return p->devices[list];
+	return args->execute_device ? args->execute_device : p->client->devices[0];
+}
+
+static PJRT_Error *check_list(const PJRT_LoadedExecutable_Execute_Args *args, size_t list)
+{
+	const PJRT_Device *device = device_of(args, list);
 	size_t i;
 
-	if (args->num_devices != 1)
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu devices asked for, there is one",
-				 args->num_devices);
-	if (args->num_args > SAL_ARGS_MAX)
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu arguments, the most are %d",
-				 args->num_args, SAL_ARGS_MAX);
-	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
-		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
-	if (atomic_load(&args->executable->program->deleted))
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
-	for (i = 0; i < args->num_args; i++)
-		if (atomic_load(&args->argument_lists[0][i]->deleted))
+	for (i = 0; i < args->num_args; i++) {
+		PJRT_Buffer *b = args->argument_lists[list][i];
+
+		if (atomic_load(&b->deleted))
 			return adp_error(SAL_INVALID_ARGUMENT,
 					 "Invalid buffer passed to Execute() as argument %zu: "
 					 "Buffer has been deleted or donated.",
 					 i);
+		if (b->memory->device != device)
+			return adp_error(
+				SAL_INVALID_ARGUMENT,
+				"Buffer passed to Execute() as argument %zu of list %zu is "
+				"on device %d, but the program runs on device %d",
+				i, list, b->memory->device->facts.device_id,
+				device->facts.device_id);
+	}
 	return NULL;
+}
+
+static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	const struct adp_program *p = args->executable->program;
+	PJRT_Error *error = NULL;
+	size_t list;
+
+	if (args->num_devices != p->device_count)
+		return adp_error(SAL_INVALID_ARGUMENT,
+				 "salus: %zu devices asked for, the program runs on %zu",
+				 args->num_devices, p->device_count);
+	if (args->num_args > SAL_ARGS_MAX / p->device_count ||
+	    p->facts->output_count > SAL_ARGS_MAX / p->device_count)
+		return adp_error(
+			SAL_INVALID_ARGUMENT,
+			"salus: %zu arguments and %zu outputs on %zu devices, the most are "
+			"%d on all together",
+			args->num_args, p->facts->output_count, p->device_count, SAL_ARGS_MAX);
+	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
+		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
+	if (atomic_load(&p->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
+	for (list = 0; list < args->num_devices && !error; list++)
+		error = check_list(args, list);
+	return error;
 }
 
 static bool is_retained(const PJRT_ExecuteOptions *options, uint32_t arg)
@@ -80,10 +117,21 @@ struct donation {
 	uint32_t few[64];
 };
 
+static bool is_pinned(const PJRT_LoadedExecutable_Execute_Args *args, uint32_t arg)
+{
+	size_t list;
+
+	for (list = 0; list < args->num_devices; list++)
+		if (atomic_load(&args->argument_lists[list][arg]->pins) != 0)
+			return true;
+	return false;
+}
+
 /*
  * An argument is donated if the program can take over its memory, the host does not retain it, and
  * nobody pins it. Numpy views and dlpack capsules pin a buffer, and the vendor does not donate a
- * pinned one. Pins may change at any moment: they are read once.
+ * pinned one. Pins may change at any moment: they are read once. An argument of several devices is
+ * donated on all of them or on none.
  */
 static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execute_Args *args)
 {
@@ -100,7 +148,7 @@ static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execut
 		uint32_t arg = facts->donated[i];
 
 		if (arg < args->num_args && !is_retained(args->options, arg) &&
-		    atomic_load(&args->argument_lists[0][arg]->pins) == 0)
+		    !is_pinned(args, arg))
 			d->args[d->count++] = arg;
 	}
 	return true;
@@ -116,16 +164,11 @@ static void donation_fini(struct donation *d)
  * A donated buffer must be passed only once. Each call has its own mark: the donated arguments get
  * it, and no other argument may have it.
  */
-static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
-				  const struct donation *d)
+static PJRT_Error *mark_donated(PJRT_Buffer *const *buffers, const struct donation *d,
+				uint64_t mark)
 {
-	PJRT_Buffer *const *buffers = args->argument_lists[0];
-	uint64_t mark;
-	size_t i, next = 0;
+	size_t i;
 
-	if (d->count == 0)
-		return NULL;
-	mark = adp_next_id(args->executable->program->conn, 1);
 	for (i = 0; i < d->count; i++)
 		if (atomic_exchange_explicit(&buffers[d->args[i]]->mark, mark,
 					     memory_order_relaxed) == mark)
@@ -133,7 +176,15 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 					 "Attempt to donate the same buffer twice in Execute() "
 					 "(argument %u)",
 					 d->args[i]);
-	for (i = 0; i < args->num_args; i++) {
+	return NULL;
+}
+
+static PJRT_Error *check_others(PJRT_Buffer *const *buffers, size_t count, const struct donation *d,
+				uint64_t mark)
+{
+	size_t i, next = 0;
+
+	for (i = 0; i < count; i++) {
 		if (next < d->count && d->args[next] == i) {
 			next++;
 			continue;
@@ -148,6 +199,25 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 	return NULL;
 }
 
+static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
+				  const struct donation *d)
+{
+	PJRT_Error *error = NULL;
+	uint64_t mark;
+	size_t list;
+
+	if (d->count == 0)
+		return NULL;
+	mark = adp_next_id(args->executable->program->conn, 1);
+	/* A buffer is on one device, so it cannot be in two lists. */
+	for (list = 0; list < args->num_devices && !error; list++) {
+		error = mark_donated(args->argument_lists[list], d, mark);
+		if (!error)
+			error = check_others(args->argument_lists[list], args->num_args, d, mark);
+	}
+	return error;
+}
+
 /*
  * Donated arguments count as deleted from now on. The daemon needs no record for that. NULL for
  * lack of memory.
@@ -155,11 +225,13 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
 static struct adp_loan *lend(const PJRT_LoadedExecutable_Execute_Args *args,
 			     const struct donation *d, struct adp_promise *promise)
 {
-	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise, d->count);
-	size_t i;
+	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise,
+						args->num_devices * d->count);
+	size_t list, i;
 
-	for (i = 0; loan && i < d->count; i++)
-		adp_loan_add(loan, args->argument_lists[0][d->args[i]]);
+	for (list = 0; loan && list < args->num_devices; list++)
+		for (i = 0; i < d->count; i++)
+			adp_loan_add(loan, args->argument_lists[list][d->args[i]]);
 	return loan;
 }
 
@@ -174,8 +246,9 @@ static void drop_outputs(PJRT_Buffer **outputs, size_t count)
 	}
 }
 
-static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promise *promise,
-			 PJRT_Buffer **outputs)
+/* The outputs of one list. */
+static bool make_list(struct adp_program *p, PJRT_Device *device, uint64_t first,
+		      struct adp_promise *promise, PJRT_Buffer **outputs)
 {
 	const int64_t *order = p->minor_to_major;
 	size_t i;
@@ -183,7 +256,7 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	for (i = 0; i < p->facts->output_count; i++) {
 		const struct sal_output_facts *o = &p->facts->outputs[i];
 		struct adp_shape shape = { (PJRT_Buffer_Type)o->type, o->rank, o->dims,
-					   adp_memory_of_kind(p->client, o->memory_kind), order };
+					   adp_memory_of_kind(device, o->memory_kind), order };
 
 		order += o->rank;
 		outputs[i] =
@@ -192,6 +265,32 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 			drop_outputs(outputs, i);
 			return false;
 		}
+	}
+	return true;
+}
+
+static void drop_all(const PJRT_LoadedExecutable_Execute_Args *args, size_t lists)
+{
+	size_t list;
+
+	for (list = 0; list < lists; list++)
+		drop_outputs(args->output_lists[list],
+			     args->executable->program->facts->output_count);
+}
+
+static bool make_outputs(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t first,
+			 struct adp_promise *promise)
+{
+	struct adp_program *p = args->executable->program;
+	size_t list;
+
+	for (list = 0; list < args->num_devices; list++) {
+		if (!make_list(p, device_of(args, list), first, promise,
+			       args->output_lists[list])) {
+			drop_all(args, list);
+			return false;
+		}
+		first += p->facts->output_count;
 	}
 	return true;
 }
@@ -235,7 +334,7 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 	struct adp_program *p = args->executable->program;
 	uint32_t retained = list_retained(args, d, NULL);
 	uint32_t flags = flags_of(args);
-	size_t i, n = args->num_args;
+	size_t list, i, n = args->num_devices * args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
 
@@ -244,22 +343,25 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 					n * sizeof(*ids) + retained * sizeof(uint32_t)));
 	if (!m)
 		return adp_unavailable(p->conn);
+	m->header.device = (uint8_t)device_of(args, 0)->number;
 	m->request = request;
 	m->program = p->id;
 	m->first_output = first;
 	m->output_count = (uint32_t)p->facts->output_count;
-	m->arg_count = (uint32_t)n;
+	m->arg_count = (uint32_t)args->num_args;
+	m->header.devices = args->num_devices > 1 ? (uint8_t)args->num_devices : 0;
 	m->retained_count = retained;
 	m->flags = flags;
 	ids = (uint64_t *)(m + 1);
-	for (i = 0; i < n; i++)
-		ids[i] = args->argument_lists[0][i]->id;
-	(void)list_retained(args, d, (uint32_t *)(ids + n));
+	for (list = 0; list < args->num_devices; list++)
+		for (i = 0; i < args->num_args; i++)
+			*ids++ = args->argument_lists[list][i]->id;
+	(void)list_retained(args, d, (uint32_t *)ids);
 	adp_send(p->conn, !more_follows);
 	return NULL;
 }
 
-/* Prepares the outputs that will be prefetched; returns how many. */
+/* Prepares the outputs that will be prefetched, of the first device; returns how many. */
 static size_t plan_prefetch(const struct adp_program *p, PJRT_Buffer **outputs)
 {
 	size_t i, planned = 0;
@@ -347,16 +449,16 @@ static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
 static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
 {
 	struct adp_program *p = args->executable->program;
-	uint32_t outputs = (uint32_t)p->facts->output_count;
+	uint32_t outputs = (uint32_t)(p->facts->output_count * args->num_devices);
 	struct adp_promise *promise = adp_promise_create(p->conn);
 	PJRT_Error *error;
 	uint64_t first;
-	size_t prefetched;
+	size_t prefetched, list;
 
 	if (!promise)
 		return adp_out_of_memory();
 	first = adp_next_id(p->conn, outputs);
-	if (!make_outputs(p, first, promise, args->output_lists[0])) {
+	if (!make_outputs(args, first, promise)) {
 		adp_promise_unref(promise);
 		return adp_out_of_memory();
 	}
@@ -364,14 +466,15 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 	error = (d->count > 0 ? start_lending : start_plain)(args, d, promise, first,
 							     prefetched > 0);
 	if (error) {
-		drop_outputs(args->output_lists[0], outputs);
+		drop_all(args, args->num_devices);
 		adp_promise_unref(promise);
 		return error;
 	}
 	send_prefetch(args->output_lists[0], prefetched);
-	if (args->device_complete_events) {
-		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
-		if (!args->device_complete_events[0])
+	for (list = 0; args->device_complete_events && list < args->num_devices; list++) {
+		args->device_complete_events[list] =
+			adp_event_create(adp_promise_ref(promise), false);
+		if (!args->device_complete_events[list])
 			error = adp_out_of_memory(); /* the program runs nevertheless */
 	}
 	adp_promise_unref(promise);

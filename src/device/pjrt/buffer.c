@@ -174,9 +174,9 @@ int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	return SAL_OK;
 }
 
-static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, struct sal_err *err)
+static int copy_on_device(struct sal_buffer *from, const struct sal_stream *s,
+			  PJRT_Buffer **out_buffer, struct sal_err *err)
 {
-	const struct sal_stream *s = from->stream;
 	const struct sal_device *d = s->device;
 	int rc;
 
@@ -198,7 +198,8 @@ static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, str
 	return rc;
 }
 
-int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
+		     struct sal_err *err)
 {
 	struct sal_buffer *copy;
 	int rc;
@@ -207,9 +208,9 @@ int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 	copy = calloc(1, sizeof(*copy));
 	if (!copy)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
-	copy->stream = b->stream;
+	copy->stream = chip;
 	copy->host_bytes = b->host_bytes;
-	rc = copy_on_device(b, &copy->buffer, err);
+	rc = copy_on_device(b, chip, &copy->buffer, err);
 	if (rc < 0) {
 		copy->buffer = NULL;
 		sal_pjrt_free_buffer(copy);
@@ -217,6 +218,11 @@ int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 	}
 	*out_buffer = copy;
 	return SAL_OK;
+}
+
+int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	return sal_pjrt_copy_to(b, b->stream, out_buffer, err);
 }
 
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)

@@ -322,7 +322,8 @@ static uint64_t positive(int64_t bytes)
 
 uint64_t svc_nested_bytes(const struct svc_shared_program *p)
 {
-	return positive(p->facts->memory.output) + positive(p->facts->memory.temp);
+	return (positive(p->facts->memory.output) + positive(p->facts->memory.temp)) *
+	       p->facts->chip_count;
 }
 
 /* Lane, tier and stream follow those of the newest call: it is the innermost one. */
