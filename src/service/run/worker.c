@@ -137,14 +137,16 @@ static void take(struct svc_session *s, const struct sal_header *record) SVC_LOC
 		conclude(s, record, taken);
 }
 
-/* Try the parked record again. */
-static void retry(struct svc_session *s) SVC_LOCKED
+/* Try the parked record again. Returns its size. */
+static uint32_t retry(struct svc_session *s) SVC_LOCKED
 {
 	struct sal_header *record = s->parked;
+	uint32_t size = record->size;
 
 	s->parked = NULL;
 	take(s, record);
 	free(record);
+	return size;
 }
 
 /* Take the next record of the ring. Returns its size; 0: there is none. */
@@ -164,6 +166,18 @@ static uint32_t take_record(struct svc_server *server, struct svc_session *s) SV
 	}
 	take(s, record);
 	return record->size;
+}
+
+/*
+ * Take the session's next record. Returns its size; 0: there is none, or it must wait. A parked
+ * record comes before those in the ring: it may have been parked and freed to go on in this round.
+ */
+static uint32_t take_next(struct svc_server *server, struct svc_session *s,
+			  uint64_t now_ns) SVC_LOCKED
+{
+	if (s->parked)
+		return retry(s);
+	return svc_attend_may_take(s, now_ns) ? take_record(server, s) : 0;
 }
 
 static bool may_go_on(const struct svc_server *server, const struct svc_session *s)
@@ -189,7 +203,7 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 {
 	uint64_t now_ns = svc_now_ns(), id = s->id;
 	uint32_t records = 0, bytes = 0, size;
-	bool any = false, goes_on;
+	bool goes_on;
 
 	svc_outbox_flush(&s->outbox);
 	if (svc_outbox_is_overfull(&s->outbox)) {
@@ -197,20 +211,15 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 		return true;
 	}
 	goes_on = may_go_on(server, s);
-	if (s->parked && s->retry) {
-		retry(s);
-		any = true;
-		goes_on = follow(server, s, id);
-	}
 	while (goes_on && records < ROUND_RECORDS && bytes < ROUND_BYTES &&
-	       svc_attend_may_take(s, now_ns) && (size = take_record(server, s)) > 0) {
+	       (size = take_next(server, s, now_ns)) > 0) {
 		records++;
 		bytes += size;
 		goes_on = follow(server, s, id);
 	}
 	if (records > 0 && is_there(server, s, id))
 		svc_memory_settle(s);
-	return any || records > 0;
+	return records > 0;
 }
 
 /* Do one round for every attended session. Other threads may lock between two sessions. */

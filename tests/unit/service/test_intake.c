@@ -410,6 +410,41 @@ static void a_record_waits_until_the_engine_admits(void **state)
 	close_one();
 }
 
+/*
+ * The iteration is parked until the last output is freed. That happens at any time in the worker's
+ * round, while the worker starts iterations of another session: the records behind the parked one
+ * must wait all the same.
+ */
+#define OTHERS 16
+static void no_record_overtakes_a_parked_one(void **state)
+{
+	uint64_t id, k;
+
+	(void)state;
+	open_one(&(struct run_config){ .memory_bytes = 16 << 20, .lanes = 2 });
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, "fake 1\noutput u8 9000000 = fill 7\n");
+	client_program(&b, 1, FILL "time 1000\n");
+	for (id = 1; id <= 400; id++) {
+		uint64_t others[OTHERS], run, wait;
+
+		for (k = 0; k < OTHERS; k++)
+			others[k] = client_execute(&b, 1, OTHERS * id + k, 1, NULL, 0);
+		client_delete(&a, id - 1);
+		run = client_execute(&a, 1, id, 1, NULL, 0);
+		wait = client_await(&a, id);
+		assert_int_equal(client_answer(&a, run), 0);
+		assert_int_equal(client_answer(&a, wait), 0);
+		for (k = 0; k < OTHERS; k++) {
+			assert_int_equal(client_answer(&b, others[k]), 0);
+			client_delete(&b, OTHERS * id + k);
+		}
+	}
+	bed_check(&bed);
+	client_close(&b);
+	close_one();
+}
+
 static bool all_decisions_are_of_a(void)
 {
 	const struct svc_decision *d;
@@ -478,6 +513,7 @@ int main(void)
 		cmocka_unit_test(a_record_waits_for_own_buffers_to_go),
 		cmocka_unit_test(an_iteration_waits_for_own_buffers_to_go),
 		cmocka_unit_test(a_record_waits_until_the_engine_admits),
+		cmocka_unit_test(no_record_overtakes_a_parked_one),
 		cmocka_unit_test(a_session_that_can_never_fit_is_refused),
 		cmocka_unit_test(freed_memory_goes_back_to_the_engine),
 	};
