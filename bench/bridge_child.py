@@ -178,6 +178,69 @@ def call_wide(args, outputs, calls, synchronous):
     return (seconds() - start) / calls
 
 
+# Programs that call Python.
+
+
+@functools.cache
+def calling(kind):
+    """A program that calls a Python function, one scalar in and one out."""
+    import jax
+    import jax.numpy as jnp
+
+    functions = {"numpy": np.sin, "JAX": lambda v: v + 1}
+    scalar = jax.ShapeDtypeStruct((), jnp.float32)
+    return jax.jit(lambda x: jax.pure_callback(functions[kind], scalar, x)), jnp.float32(1)
+
+
+def call_python(kind, count):
+    """Median of one call, waited for."""
+    f, x = calling(kind)
+    took = np.empty(count)
+    for i in range(count):
+        start = time.perf_counter_ns()
+        f(x).block_until_ready()
+        took[i] = time.perf_counter_ns() - start
+    return float(np.median(took)) / 1e9
+
+
+@functools.cache
+def printing(size, every):
+    """A training step that prints its loss now and then, or never if every is 0."""
+    import jax
+    import optax
+    from bridge_models import MODELS
+
+    params, loss_of = MODELS["perceptron"](size)
+    optimiser = optax.sgd(1e-3)
+
+    @functools.partial(jax.jit, donate_argnums=(0, 1))
+    def step(p, state, number):
+        loss, grads = jax.value_and_grad(loss_of)(p)
+        updates, state = optimiser.update(grads, state)
+        if every:
+            jax.lax.cond(number % every == 0, lambda: jax.debug.print("step {} loss {}", number, loss), lambda: None)
+        return optax.apply_updates(p, updates), state, loss
+
+    return {"step": step, "p": params, "state": optimiser.init(params)}
+
+
+def train_printing(size, every, steps):
+    """Seconds per step, until all is computed and printed."""
+    import jax
+
+    t = printing(size, every)
+    step, p, state = t["step"], t["p"], t["state"]
+    start = seconds()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        for number in range(steps):
+            p, state, loss = step(p, state, number)
+        loss.block_until_ready()
+        jax.effects_barrier()
+    took = seconds() - start
+    t["p"], t["state"] = p, state
+    return took / steps
+
+
 # Programs that nobody has compiled before.
 
 
@@ -253,7 +316,8 @@ def pid():
     return os.getpid()
 
 
-ACTIONS = {f.__name__: f for f in (train, chain, one_by_one, one_by_one_for, upload, download, call_wide, cold, pid)}
+ACTIONS = {f.__name__: f for f in (train, chain, one_by_one, one_by_one_for, upload, download, call_wide, call_python,
+                                train_printing, cold, pid)}
 
 
 def serve():

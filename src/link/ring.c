@@ -84,6 +84,19 @@ bool sal_ring_is_empty(const struct sal_ring *ring)
 	return atomic_load_explicit(&ring->shared->head, memory_order_acquire) == ring->tail;
 }
 
+uint16_t sal_ring_next_type(const struct sal_ring *ring)
+{
+	uint64_t tail = atomic_load_explicit(&ring->shared->tail, memory_order_relaxed);
+	/* acquire: the record is read after the index that shows it */
+	uint64_t head = atomic_load_explicit(&ring->shared->head, memory_order_acquire);
+	struct sal_header header;
+
+	if (head - tail < sizeof(header) || to_end(ring, tail) < sizeof(header))
+		return 0;
+	memcpy(&header, ring->shared->data + (tail & (ring->bytes - 1)), sizeof(header));
+	return header.type;
+}
+
 /* Gives room back; true if the producer waits for it. */
 static bool advance(struct sal_ring *ring, uint64_t bytes)
 {

@@ -72,6 +72,11 @@ bool sal_ring_wait_for_room(struct sal_ring *ring, uint32_t size);
  */
 enum sal_ring_take sal_ring_take(struct sal_ring *ring, struct sal_header *record, bool *out_wake);
 bool sal_ring_is_empty(const struct sal_ring *ring);
+/*
+ * The type of the next record; 0: there is none. A hint: sal_ring_take checks the record. For any
+ * thread, also while another one takes records.
+ */
+uint16_t sal_ring_next_type(const struct sal_ring *ring);
 /* Call before sleeping. True: the ring is empty, and the producer will ring. */
 bool sal_ring_sleep(struct sal_ring *ring);
 void sal_ring_awake(struct sal_ring *ring);

@@ -75,6 +75,26 @@ for i in range(30):
 jax.effects_barrier()
 print([float(np.asarray(a)[7]) for a in kept])
 """,
+    "small arguments": """
+kept = []
+def keep(a):
+    kept.append(a)
+    return np.float32(a)
+f = jax.jit(lambda x: scalar(keep, x) + 1)
+print([float(f(float(i))) for i in range(5)])
+print([float(a) for a in kept], (kept[0] + kept[1]) * 2, kept[2].devices() == f(9.0).devices())
+print(jax.jit(lambda a, b: a - b)(kept[3], kept[4]), jax.device_put(kept[4], may_alias=False), kept[4].copy())
+gone = jax.jit(lambda a: a * 3, donate_argnums=0)(kept[1])
+kept[2].delete()
+print(gone, kept[1].is_deleted(), kept[2].is_deleted(), float(kept[3] + 0.5))
+whole = []
+rows = jax.jit(lambda x: (jax.debug.callback(whole.append, x), x.sum())[1])
+for n in (0, 1, 1023, 1024, 1025):
+    rows(jnp.arange(n, dtype=jnp.float32))
+jax.effects_barrier()
+print([(a.shape, float(a.sum()), np.asarray(a)[-1:].tolist()) for a in whole])
+print(whole[2].unsafe_buffer_pointer() % 64, np.from_dlpack(whole[2])[:3], bool((jnp.asarray(whole[2]) == whole[2]).all()))
+""",
     "Python that runs JAX": """
 host = lambda x: np.asarray(jnp.sin(jnp.asarray(x)) + jax.jit(lambda a: a * 2)(x))
 outer = jax.jit(lambda x: scalar(host, x) + 1)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adaptor/buffer/host.h"
+#include "adaptor/buffer/late.h"
 #include "adaptor/buffer/layouts.h"
 #include "adaptor/buffer/loan.h"
 #include "adaptor/buffer/prefetch.h"
@@ -121,7 +122,7 @@ static void delete_buffer(PJRT_Buffer *b)
 	struct sal_msg_delete *m;
 	uint64_t unseen;
 
-	if (!forget_for_good(b))
+	if (!forget_for_good(b) || adp_late_forget(b))
 		return;
 	m = adp_reserve(b->client->conn, SAL_MSG_DELETE, sizeof(*m) + sizeof(uint64_t));
 	if (!m)
@@ -326,10 +327,14 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 	struct adp_shape shape = { from->type, from->rank, from->dims, memory,
 				   from->minor_to_major };
 	struct sal_msg_copy *m;
+	PJRT_Error *error;
 	PJRT_Buffer *to;
 
 	if (atomic_load(&from->deleted))
 		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	error = adp_late_send(from);
+	if (error)
+		return error;
 	to = adp_buffer_create(from->client, adp_next_id(conn, 1), &shape, NULL);
 	if (!to)
 		return adp_out_of_memory();

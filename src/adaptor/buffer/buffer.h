@@ -38,6 +38,7 @@ struct PJRT_Buffer {
 	_Atomic uint64_t mark; /* of the last Execute that donates it */
 	_Atomic bool deleted; /* also while it is lent */
 	_Atomic bool failed; /* it will never have contents */
+	_Atomic bool is_late; /* the daemon does not know it: see late.h */
 	struct adp_loan *_Atomic loan; /* owned reference, or NULL: see loan.h */
 	size_t lent_at; /* its place in the loan */
 	pthread_mutex_t host_lock;

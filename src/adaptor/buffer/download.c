@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/late.h"
 #include "adaptor/buffer/prefetch.h"
 #include "adaptor/buffer/strided.h"
 #include "adaptor/client/client.h"
@@ -110,11 +111,16 @@ static PJRT_Error *fail_later(PJRT_Buffer *b, struct download *d, const struct s
 static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t whole)
 {
 	struct adp_conn *conn = d->conn;
+	PJRT_Error *error = adp_late_send(b);
 	struct sal_err err = { 0 };
 	struct sal_place_in_arena place;
 	struct sal_msg_download *m;
 	uint64_t request;
 
+	if (error) {
+		download_free(d);
+		return error;
+	}
 	if (whole > SAL_INLINE_MAX && !d->in_place &&
 	    adp_range_alloc(conn, whole, &d->range, &err) < 0)
 		return fail_later(b, d, &err);
@@ -123,8 +129,7 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 			      d); /* from here on an answer may free d at any time */
 	m = request ? adp_reserve(conn, SAL_MSG_DOWNLOAD, sizeof(*m)) : NULL;
 	if (!m) {
-		PJRT_Error *error = request ? adp_unavailable(conn) : adp_no_request(conn);
-
+		error = request ? adp_unavailable(conn) : adp_no_request(conn);
 		if (!request || adp_request_drop(conn, request))
 			download_free(d);
 		return error;

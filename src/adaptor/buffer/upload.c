@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/late.h"
 #include "adaptor/buffer/strided.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
@@ -69,6 +70,14 @@ static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct ho
 	return NULL;
 }
 
+/* The daemon does not know the buffer. */
+static void drop(PJRT_Buffer *b)
+{
+	if (b)
+		(void)adp_buffer_forget(b);
+	(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
+}
+
 static bool is_shape(const struct adp_shape *shape)
 {
 	size_t i;
@@ -77,6 +86,22 @@ static bool is_shape(const struct adp_shape *shape)
 		if (shape->dims[i] < 0)
 			return false;
 	return true;
+}
+
+/* A small array of a Python callback: nothing is sent. */
+static PJRT_Error *upload_late(PJRT_Client *client, const struct host_array *a,
+			       const struct adp_shape *shape, PJRT_Buffer **out_buffer)
+{
+	PJRT_Buffer *b = adp_buffer_create(client, adp_next_id(client->conn, 1), shape, NULL);
+	void *to = b ? adp_late_keep(b) : NULL;
+
+	if (!to) {
+		drop(b);
+		return adp_out_of_memory();
+	}
+	copy_in(a, b->bytes, to);
+	*out_buffer = b;
+	return NULL;
 }
 
 static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
@@ -91,6 +116,8 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX || !is_shape(shape))
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: not an array: type %d, rank %zu",
 				 (int)shape->type, shape->rank);
+	if (adp_late_is_possible(client, shape))
+		return upload_late(client, a, shape, out_buffer);
 	if (size > SAL_INLINE_MAX) {
 		if (adp_range_alloc(client->conn, size, &range, &err) < 0)
 			return adp_error_from(&err);
@@ -104,7 +131,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 	error = send_upload(client, b->id, a, shape->type, range.at ? &range : NULL);
 	if (error) {
 		adp_range_free(client->conn, &range);
-		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
+		drop(b);
 		return error;
 	}
 	adp_buffer_sent(b);

@@ -201,6 +201,13 @@ struct adp_call_server *adp_conn_call_server(struct adp_conn *conn)
 	return atomic_load_explicit(&conn->call_server, memory_order_acquire);
 }
 
+bool adp_conn_is_serving(struct adp_conn *conn)
+{
+	struct adp_call_server *server = adp_conn_call_server(conn);
+
+	return server && server->is_me(server);
+}
+
 struct adp_conn *adp_conn_ref(struct adp_conn *conn)
 {
 	(void)atomic_fetch_add_explicit(&conn->refs, 1, memory_order_relaxed);

@@ -54,12 +54,16 @@ struct adp_call_server {
 	/* Called by the thread that takes records: must not wait. */
 	void (*take)(struct adp_call_server *server, const struct sal_msg_call *m);
 	void (*destroy)(struct adp_call_server *server);
+	/* Does the calling thread run such a function? */
+	bool (*is_me)(struct adp_call_server *server);
 };
 
 /* The connection takes the server and destroys it at its end. False: it has another one. */
 bool adp_conn_serve_calls(struct adp_conn *conn, struct adp_call_server *take_server);
 /* NULL: none. */
 struct adp_call_server *adp_conn_call_server(struct adp_conn *conn);
+/* Does the calling thread run a function that a program of this connection calls? */
+bool adp_conn_is_serving(struct adp_conn *conn);
 
 /* The error of a dead connection. */
 PJRT_Error *adp_unavailable(struct adp_conn *conn);

@@ -216,14 +216,14 @@ static void end_poll(struct adp_conn *conn)
 	(void)pthread_mutex_unlock(&conn->take_lock);
 }
 
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
+/* Returns how long it polled; 0: not at all. */
+static uint64_t poll_records(struct adp_conn *conn, const _Atomic bool *came, uint64_t budget)
 {
-	uint64_t budget = poll_budget(conn);
 	uint64_t start, now;
 
 	if (budget == 0 || adp_conn_is_dead(conn) ||
 	    atomic_load_explicit(&conn->taker, memory_order_relaxed) == pthread_self())
-		return;
+		return 0;
 	(void)atomic_fetch_add(&conn->pollers, 1);
 	sal_ring_awake(&conn->complete);
 	start = sal_now_ns();
@@ -237,11 +237,23 @@ void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
 		if (!any)
 			(void)sched_yield();
 		now = sal_now_ns();
-	} while (!atomic_load_explicit(fulfilled, memory_order_acquire) && now - start < budget &&
+	} while (!atomic_load_explicit(came, memory_order_acquire) && now - start < budget &&
 		 !adp_conn_is_dead(conn));
-	if (atomic_load_explicit(fulfilled, memory_order_acquire))
-		adp_conn_learn_wait(conn, now - start);
 	end_poll(conn);
+	return now - start;
+}
+
+void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
+{
+	uint64_t took = poll_records(conn, fulfilled, poll_budget(conn));
+
+	if (took > 0 && atomic_load_explicit(fulfilled, memory_order_acquire))
+		adp_conn_learn_wait(conn, took);
+}
+
+void adp_conn_poll_until(struct adp_conn *conn, const _Atomic bool *came, uint64_t ns)
+{
+	(void)poll_records(conn, came, ns);
 }
 
 static void die(struct adp_conn *conn)

@@ -46,6 +46,11 @@ void adp_send(struct adp_conn *conn, bool urgent);
  * two thread switches when the answer is near; gives up quickly when it is not.
  */
 void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled);
+/*
+ * Takes completions until *came, for at most ns. For a thread that expects a record other than an
+ * answer.
+ */
+void adp_conn_poll_until(struct adp_conn *conn, const _Atomic bool *came, uint64_t ns);
 /* Somebody waited so long for an answer, polling or asleep. */
 void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/late.h"
 #include "adaptor/buffer/loan.h"
 #include "adaptor/buffer/prefetch.h"
 #include "adaptor/client/client.h"
@@ -223,7 +224,7 @@ static uint32_t flags_of(const PJRT_LoadedExecutable_Execute_Args *args)
 
 	if (adp_context_functions(args->options->context, &functions) > 0)
 		flags |= SAL_EXECUTE_CALLS;
-	if (adp_calls_is_server(args->executable->program->conn))
+	if (adp_conn_is_serving(args->executable->program->conn))
 		flags |= SAL_EXECUTE_NESTED;
 	return flags;
 }
@@ -378,6 +379,16 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 	return error;
 }
 
+static PJRT_Error *send_late_args(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	PJRT_Error *error = NULL;
+	size_t i;
+
+	for (i = 0; i < args->num_args && !error; i++)
+		error = adp_late_send(args->argument_lists[0][i]);
+	return error;
+}
+
 PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
 {
 	struct donation donation;
@@ -388,6 +399,8 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	if (!donation_init(&donation, args))
 		return adp_out_of_memory();
 	error = check_donation(args, &donation);
+	if (!error)
+		error = send_late_args(args);
 	if (!error)
 		error = execute(args, &donation);
 	donation_fini(&donation);

@@ -14,10 +14,13 @@
 #include "adaptor/promise.h"
 #include "adaptor/python/interpreter.h"
 #include "base/container.h"
+#include "base/sys/clock.h"
 #include "base/sys/thread.h"
 
 /* An idle thread ends after so many seconds. */
 #define IDLE_S 5
+/* After a call a thread polls for the next one, if recent gaps between calls were this short. */
+#define GAP_MAX_NS UINT64_C(200000)
 /* So many functions run at a time. Further calls wait. */
 #define THREADS_MAX 64
 
@@ -41,6 +44,9 @@ struct calls {
 	LIST_HEAD(, server) servers;
 	STAILQ_HEAD(, waiting) waiting;
 	uint32_t threads, idle;
+	uint64_t idle_from_ns; /* when the last call was answered */
+	uint64_t gap_ns; /* learned: from an answer to the next call */
+	_Atomic bool has_waiting;
 };
 
 struct adp_callees {
@@ -59,6 +65,12 @@ static struct calls *calls_of(struct adp_conn *conn)
 	struct adp_call_server *taker = adp_conn_call_server(conn);
 
 	return taker ? SAL_CONTAINER_OF(taker, struct calls, taker) : NULL;
+}
+
+/* Under the lock. */
+static bool has_call(const struct calls *calls)
+{
+	return !STAILQ_EMPTY(&calls->waiting);
 }
 
 /* Which function a record means. */
@@ -183,6 +195,21 @@ static void serve(struct calls *calls, const struct sal_msg_call *m)
 	free(text);
 }
 
+/*
+ * Under the lock, which it releases. A program that calls once often calls again soon, and waking a
+ * thread takes longer than a small call.
+ */
+static void poll_for_call(struct calls *calls)
+{
+	uint64_t budget = calls->gap_ns + calls->gap_ns / 2;
+
+	if (calls->idle_from_ns == 0 || calls->gap_ns > GAP_MAX_NS || has_call(calls))
+		return;
+	(void)pthread_mutex_unlock(&calls->lock);
+	adp_conn_poll_until(calls->conn, &calls->has_waiting, budget);
+	(void)pthread_mutex_lock(&calls->lock);
+}
+
 /* Under the lock. NULL: nothing came for a while. */
 static struct waiting *next(struct calls *calls)
 {
@@ -193,13 +220,26 @@ static struct waiting *next(struct calls *calls)
 	(void)clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += IDLE_S;
 	calls->idle++;
+	poll_for_call(calls);
 	while (STAILQ_EMPTY(&calls->waiting) && rc != ETIMEDOUT)
 		rc = pthread_cond_timedwait(&calls->wake, &calls->lock, &until);
 	calls->idle--;
 	w = STAILQ_FIRST(&calls->waiting);
 	if (w)
 		STAILQ_REMOVE_HEAD(&calls->waiting, link);
+	atomic_store_explicit(&calls->has_waiting, has_call(calls), memory_order_relaxed);
 	return w;
+}
+
+/* Under the lock. The time since the last answer counts as a gap, up to a bound. */
+static void learn_gap(struct calls *calls)
+{
+	uint64_t gap = calls->idle_from_ns ? sal_now_ns() - calls->idle_from_ns : 4 * GAP_MAX_NS;
+
+	if (gap > 4 * GAP_MAX_NS)
+		gap = 4 * GAP_MAX_NS;
+	calls->gap_ns = calls->gap_ns - calls->gap_ns / 4 + gap / 4;
+	calls->idle_from_ns = 0;
 }
 
 static void *live(void *arg)
@@ -216,6 +256,7 @@ static void *live(void *arg)
 		serve(calls, &w->record);
 		free(w);
 		(void)pthread_mutex_lock(&calls->lock);
+		calls->idle_from_ns = sal_now_ns();
 	}
 	LIST_REMOVE(&me, link);
 	calls->threads--;
@@ -248,6 +289,8 @@ static void take(struct adp_call_server *taker, const struct sal_msg_call *m)
 	memcpy(&w->record, m, sizeof(*m) + tail);
 	(void)pthread_mutex_lock(&calls->lock);
 	STAILQ_INSERT_TAIL(&calls->waiting, w, link);
+	atomic_store_explicit(&calls->has_waiting, true, memory_order_release);
+	learn_gap(calls);
 	if (calls->idle == 0)
 		start_thread(calls);
 	(void)pthread_cond_signal(&calls->wake);
@@ -268,13 +311,26 @@ static void destroy(struct adp_call_server *taker)
 	free(calls);
 }
 
+static bool is_me(struct adp_call_server *taker)
+{
+	struct calls *calls = SAL_CONTAINER_OF(taker, struct calls, taker);
+	const struct server *s;
+	bool found = false;
+
+	(void)pthread_mutex_lock(&calls->lock);
+	LIST_FOREACH(s, &calls->servers, link)
+		found |= pthread_equal(s->thread, pthread_self()) != 0;
+	(void)pthread_mutex_unlock(&calls->lock);
+	return found;
+}
+
 static struct calls *calls_create(struct adp_conn *conn)
 {
 	struct calls *calls = calloc(1, sizeof(*calls));
 
 	if (!calls)
 		return NULL;
-	calls->taker = (struct adp_call_server){ take, destroy };
+	calls->taker = (struct adp_call_server){ take, destroy, is_me };
 	calls->conn = conn;
 	(void)pthread_mutex_init(&calls->lock, NULL);
 	(void)pthread_cond_init(&calls->wake, NULL);
@@ -349,19 +405,4 @@ uint64_t adp_callees_request(struct adp_callees *callees)
 void adp_callees_sent(struct adp_callees *callees, bool is_dropped)
 {
 	callees_unref(callees, is_dropped ? 2 : 1);
-}
-
-bool adp_calls_is_server(struct adp_conn *conn)
-{
-	struct calls *calls = calls_of(conn);
-	const struct server *s;
-	bool found = false;
-
-	if (!calls)
-		return false;
-	(void)pthread_mutex_lock(&calls->lock);
-	LIST_FOREACH(s, &calls->servers, link)
-		found |= pthread_equal(s->thread, pthread_self()) != 0;
-	(void)pthread_mutex_unlock(&calls->lock);
-	return found;
 }

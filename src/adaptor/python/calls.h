@@ -40,7 +40,4 @@ uint64_t adp_callees_request(struct adp_callees *callees);
 /* The record is sent, or the request is dropped. Do not use the functions after that. */
 void adp_callees_sent(struct adp_callees *callees, bool is_dropped);
 
-/* Is the calling thread one of those that run functions for this connection? */
-bool adp_calls_is_server(struct adp_conn *conn);
-
 #endif

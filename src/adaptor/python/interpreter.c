@@ -161,7 +161,26 @@ static bool find_python(struct python *p)
 	for (size_t i = 0; i < SAL_COUNT(wanted); i++)
 		if (!find_symbol(wanted[i].name, wanted[i].out))
 			return false;
-	return p->is_initialized() != 0;
+	return true;
+}
+
+/*
+ * The functions are searched once: a search goes through all libraries of the process. A process
+ * that has no Python yet may load it later, so a search in vain counts for nothing.
+ */
+static bool get_python(struct python *out_python)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct python python;
+	static bool is_known;
+	bool found;
+
+	(void)pthread_mutex_lock(&lock);
+	is_known = is_known || find_python(&python);
+	found = is_known;
+	*out_python = python;
+	(void)pthread_mutex_unlock(&lock);
+	return found && out_python->is_initialized() != 0;
 }
 
 /* Compiles the source. NULL: Python refused it, for instance because there is no numpy. */
@@ -307,7 +326,7 @@ char *adp_python_call(const struct adp_python_call *call)
 	char *text;
 	int state;
 
-	if (!find_python(&python))
+	if (!get_python(&python))
 		return strdup("salus: a program calls Python, and this process has none");
 	state = python.lock();
 	text = call_locked(&python, call);

@@ -209,8 +209,8 @@ static bool is_quiet(struct svc_session *s, uint64_t now_ns)
 {
 	if (!svc_attend_is_read(s))
 		return true;
-	return !s->parked && now_ns - s->attention.heard_ns > ATTEND_NS &&
-	       sal_ring_sleep(&s->submit);
+	return !s->parked && s->attention.pollers == 0 &&
+	       now_ns - s->attention.heard_ns > ATTEND_NS && sal_ring_sleep(&s->submit);
 }
 
 void svc_attend_forget_quiet(struct svc_server *server, uint64_t now_ns)
@@ -230,7 +230,7 @@ bool svc_attend_sleep(struct svc_server *server)
 	bool quiet = true;
 
 	TAILQ_FOREACH(s, &server->worker.attended, attention.link) {
-		if (!svc_attend_is_read(s))
+		if (!svc_attend_is_read(s) || s->attention.pollers > 0)
 			continue;
 		quiet = !s->parked && sal_ring_sleep(&s->submit) && quiet;
 	}
@@ -243,4 +243,22 @@ void svc_attend_awake(struct svc_server *server)
 
 	TAILQ_FOREACH(s, &server->worker.attended, attention.link)
 		sal_ring_awake(&s->submit);
+}
+
+void svc_attend_poll_begin(struct svc_session *s)
+{
+	s->attention.pollers++;
+	sal_ring_awake(&s->submit);
+}
+
+bool svc_attend_poll_end(struct svc_session *s)
+{
+	if (--s->attention.pollers > 0 || s->state != SVC_OPEN)
+		return false;
+	if (sal_ring_sleep(&s->submit))
+		return false;
+	svc_attend(s);
+	sal_ring_awake(&s->submit);
+	s->server->worker.is_called = true;
+	return true;
 }

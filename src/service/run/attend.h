@@ -40,6 +40,7 @@ struct svc_attention {
 	TAILQ_ENTRY(svc_session) link; /* in worker->attended, if is_attended */
 	TAILQ_ENTRY(svc_session) rest_link; /* in worker->resting, if is_resting */
 	bool is_attended; /* the worker reads the ring without being rung for */
+	uint32_t pollers; /* threads that poll the ring for an answer: its client need not ring */
 	bool is_deaf; /* the worker does not listen to its bell any more */
 	bool is_resting; /* the client rang or sent too much: not read until rest_until_ns */
 	uint64_t heard_ns; /* when the last record came */
@@ -86,5 +87,12 @@ void svc_attend_forget_quiet(struct svc_server *server, uint64_t now_ns) SVC_LOC
 /* Tell all attended clients that the worker sleeps. False: a record has come meanwhile. */
 bool svc_attend_sleep(struct svc_server *server) SVC_LOCKED;
 void svc_attend_awake(struct svc_server *server) SVC_LOCKED;
+
+/*
+ * A thread polls the session's ring for the answer to a call, instead of the worker. At the end the
+ * worker hears of the records that are left. True: wake the worker.
+ */
+void svc_attend_poll_begin(struct svc_session *s) SVC_LOCKED;
+bool svc_attend_poll_end(struct svc_session *s) SVC_LOCKED;
 
 #endif

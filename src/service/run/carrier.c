@@ -299,12 +299,16 @@ static bool wait_for_duty(struct svc_server *server, struct duty *out_duty)
 
 static void carry_handed(struct svc_server *server, struct svc_session *s)
 {
+	bool wake;
+
 	svc_lock(server);
 	carry(server, s, AS_CARRIER);
 	(void)svc_dispatch(server);
 	svc_dispatch_show(server);
+	wake = svc_worker_has_work(server);
 	svc_unlock(server);
-	svc_worker_wake(server);
+	if (wake)
+		svc_worker_wake(server);
 }
 
 /* One thread at a time returns free memory to the system. */

@@ -180,6 +180,45 @@ static uint32_t take_next(struct svc_server *server, struct svc_session *s,
 	return svc_attend_may_take(s, now_ns) ? take_record(server, s) : 0;
 }
 
+static bool is_answer(uint16_t type)
+{
+	return type == SAL_MSG_ANSWER || type == SAL_MSG_OPERANDS;
+}
+
+/* May a thread that is not the worker take the next record? */
+static bool may_take_answer(const struct svc_session *s)
+{
+	return svc_attend_is_read(s) && !s->parked && !s->attention.is_resting &&
+	       !s->is_taken_from && is_answer(sal_ring_next_type(&s->submit));
+}
+
+bool svc_worker_take_answers(struct svc_session *s)
+{
+	uint64_t now_ns = svc_now_ns(), id = s->id;
+	struct svc_server *server = s->server;
+	struct sal_header *record = server->worker.answer; /* the lock is held throughout */
+	enum sal_ring_take got;
+	uint32_t n;
+	bool wake;
+
+	for (n = 0; n < ROUND_RECORDS && may_take_answer(s) && svc_attend_may_take(s, now_ns);
+	     n++) {
+		got = sal_ring_take(&s->submit, record, &wake);
+		if (wake)
+			sal_doorbell_ring(s->client_bell);
+		if (got == SAL_RING_EMPTY)
+			return true;
+		if (got == SAL_RING_BROKEN || !is_answer(record->type)) {
+			misbehaved(s, "its ring is broken");
+			return false;
+		}
+		take(s, record);
+		if (!is_there(server, s, id) || s->state != SVC_OPEN)
+			return false;
+	}
+	return sal_ring_is_empty(&s->submit);
+}
+
 static bool may_go_on(const struct svc_server *server, const struct svc_session *s)
 {
 	return svc_worker_is_me(server) && !server->worker.makes_way && svc_attend_is_read(s) &&
@@ -297,9 +336,10 @@ int svc_worker_open(struct svc_server *server, struct sal_err *err)
 
 	svc_rest_init(w);
 	w->record = aligned_alloc(64, SAL_RECORD_MAX);
+	w->answer = aligned_alloc(64, SAL_RECORD_MAX);
 	w->epoll = epoll_create1(EPOLL_CLOEXEC);
 	w->alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (!w->record || w->epoll < 0 || w->alarm < 0)
+	if (!w->record || !w->answer || w->epoll < 0 || w->alarm < 0)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory or open files");
 	rc = sal_doorbell_create(&w->ring_fd, &w->bell, err);
 	if (rc < 0)
@@ -322,7 +362,8 @@ void svc_worker_close(struct svc_server *server)
 	size_t i;
 
 	free(w->record);
-	w->record = NULL;
+	free(w->answer);
+	w->record = w->answer = NULL;
 	for (i = 0; i < SAL_COUNT(fds); i++) {
 		sal_close(fds[i]);
 	}

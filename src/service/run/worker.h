@@ -22,6 +22,7 @@
 struct sal_err;
 struct sal_header;
 struct svc_server;
+struct svc_session;
 
 struct svc_worker {
 	pthread_t holder; /* the thread that has the role, if has_holder */
@@ -42,7 +43,7 @@ struct svc_worker {
 	uint32_t attended_count;
 	struct svc_session_list resting; /* sessions that the worker ignores for a while */
 	uint64_t bells_ns; /* when the worker last checked the bells without sleeping */
-	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
+	struct sal_header *record, *answer; /* owned; SAL_RECORD_MAX bytes each */
 };
 
 int svc_worker_open(struct svc_server *server, struct sal_err *err);
@@ -55,6 +56,11 @@ void svc_worker_run(struct svc_server *server) SVC_UNLOCKED;
 bool svc_worker_is_me(const struct svc_server *server);
 /* Wake the worker if it sleeps: there is something to do. Any thread, under the lock or not. */
 void svc_worker_wake(struct svc_server *server);
+/*
+ * For a thread that polls for the answer to a call: take the answers at the head of the session's
+ * ring. False: another record is there, for the worker.
+ */
+bool svc_worker_take_answers(struct svc_session *s) SVC_LOCKED;
 /* Did another thread leave something for the worker to do? */
 bool svc_worker_has_work(const struct svc_server *server) SVC_LOCKED;
 

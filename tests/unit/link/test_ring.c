@@ -203,6 +203,32 @@ static void nothing_shows_before_publish(void **state)
 	pair_close(&p);
 }
 
+static void the_type_of_the_next_record_is_seen(void **state)
+{
+	struct pair p;
+	struct sal_header *at;
+
+	(void)state;
+	pair_open(&p, BYTES, 3 * BYTES);
+	assert_int_equal(sal_ring_next_type(&p.consumer), 0);
+	assert_true(put(&p, 64, 1));
+	at = sal_ring_reserve(&p.producer, 32);
+	assert_non_null(at);
+	*at = (struct sal_header){ .size = 32, .type = SAL_MSG_ANSWER };
+	assert_int_equal(sal_ring_next_type(&p.consumer), SAL_MSG_DELETE);
+	(void)sal_ring_publish(&p.producer, false);
+	assert_int_equal(sal_ring_next_type(&p.consumer), SAL_MSG_DELETE);
+	take_and_check(&p, 64, 1);
+	assert_int_equal(sal_ring_next_type(&p.consumer), SAL_MSG_ANSWER);
+	/* An index that cannot be is not followed out of the ring. */
+	atomic_store(&p.shared->tail, atomic_load(&p.shared->head) - 1);
+	assert_int_equal(sal_ring_next_type(&p.consumer), 0);
+	atomic_store(&p.shared->tail, 4 * BYTES - 8);
+	atomic_store(&p.shared->head, 5 * BYTES);
+	assert_int_equal(sal_ring_next_type(&p.consumer), 0);
+	pair_close(&p);
+}
+
 static void random_sizes_keep_their_order(void **state)
 {
 	struct pair p;
@@ -603,6 +629,7 @@ int main(void)
 		cmocka_unit_test(room_that_was_made_is_found_to_the_byte),
 		cmocka_unit_test(what_is_too_large_is_refused),
 		cmocka_unit_test(nothing_shows_before_publish),
+		cmocka_unit_test(the_type_of_the_next_record_is_seen),
 		cmocka_unit_test(random_sizes_keep_their_order),
 		cmocka_unit_test(the_doorbell_is_rung_once_and_if_urgent),
 		cmocka_unit_test(who_waits_for_room_is_told_once),
