@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profiler - PJRT's Profiler extension: lets frameworks profile the host side of a job.
+ * profiler - PJRT's Profiler extension: lets frameworks profile a job.
  *
  * Frameworks ask every plugin for its part of a profile. PyTorch/XLA crashes if a plugin has no such
- * extension, JAX skips the plugin. Our part is empty: the device works in another process, and
- * `salus trace` shows what happens there.
+ * extension, JAX skips the plugin. Our part shows what the daemon did with the job's iterations: see
+ * timeline.h. `salus trace` shows all jobs.
  */
 #ifndef SAL_ADAPTOR_PROFILER_H
 #define SAL_ADAPTOR_PROFILER_H

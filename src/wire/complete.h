@@ -28,6 +28,18 @@ struct sal_msg_done {
 };
 
 /*
+ * The tail of an execution's done, if the client asked for it and the code is 0. Moments are
+ * CLOCK_MONOTONIC, in nanoseconds. The session was last paged out and in then; 0: never.
+ */
+struct sal_times {
+	uint64_t submit_ns, grant_ns, start_ns, end_ns;
+	uint64_t out_from_ns, out_until_ns;
+	uint64_t in_from_ns, in_until_ns;
+	uint32_t lane;
+	uint32_t reserved;
+};
+
+/*
  * SAL_MSG_REFUSED has the layout of a done, with a code: an execution ended before it started. The
  * client has its donated arguments back.
  */
@@ -78,6 +90,7 @@ static inline const struct sal_call_shape *sal_call_next(const struct sal_call_s
 _Static_assert(sizeof(struct sal_msg_call) == 56, "call");
 _Static_assert(sizeof(struct sal_call_shape) == 16, "shape");
 _Static_assert(sizeof(struct sal_msg_reply) == 32, "reply");
+_Static_assert(sizeof(struct sal_times) == 72, "times");
 _Static_assert(sizeof(struct sal_msg_done) == 24, "done");
 _Static_assert(sizeof(struct sal_msg_released) == 32, "released");
 

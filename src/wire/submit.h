@@ -86,6 +86,8 @@ struct sal_msg_execute {
 enum sal_execute_flag {
 	SAL_EXECUTE_CALLS = 1, /* the client serves calls of the program */
 	SAL_EXECUTE_NESTED = 2, /* a call that the client serves needs this iteration */
+	/* The client wants a sal_times with the answer. Daemons without it ignore the flag. */
+	SAL_EXECUTE_TIMED = 4,
 };
 
 /* Forget buffers; ids (u64) follow. */

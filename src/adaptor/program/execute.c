@@ -14,6 +14,7 @@
 #include "adaptor/error.h"
 #include "adaptor/event.h"
 #include "adaptor/program/program.h"
+#include "adaptor/program/timed.h"
 #include "adaptor/promise.h"
 #include "adaptor/python/calls.h"
 #include "adaptor/python/context.h"
@@ -229,13 +230,20 @@ static uint32_t flags_of(const PJRT_LoadedExecutable_Execute_Args *args)
 	return flags;
 }
 
+/* What a record needs besides the arguments. */
+struct sending {
+	uint64_t first_output;
+	bool more_follows; /* the daemon need not wake up for this record */
+	bool is_timed;
+};
+
 static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
-				const struct donation *d, uint64_t request, uint64_t first,
-				bool more_follows)
+				const struct donation *d, uint64_t request,
+				const struct sending *how)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t retained = list_retained(args, d, NULL);
-	uint32_t flags = flags_of(args);
+	uint32_t flags = flags_of(args) | (how->is_timed ? SAL_EXECUTE_TIMED : 0);
 	size_t i, n = args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
@@ -247,7 +255,7 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 		return adp_unavailable(p->conn);
 	m->request = request;
 	m->program = p->id;
-	m->first_output = first;
+	m->first_output = how->first_output;
 	m->output_count = (uint32_t)p->facts->output_count;
 	m->arg_count = (uint32_t)n;
 	m->retained_count = retained;
@@ -256,7 +264,7 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 	for (i = 0; i < n; i++)
 		ids[i] = args->argument_lists[0][i]->id;
 	(void)list_retained(args, d, (uint32_t *)(ids + n));
-	adp_send(p->conn, !more_follows);
+	adp_send(p->conn, !how->more_follows);
 	return NULL;
 }
 
@@ -298,13 +306,17 @@ static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args, const s
 			 bool *out_is_dropped)
 {
 	struct adp_conn *conn = args->executable->program->conn;
-	struct adp_callees *callees = add_callees(args, listener);
+	struct adp_listener outer = *listener;
+	struct sending how = { first, more_follows,
+			       adp_timed_begin(args->executable->program, &outer) };
+	struct adp_callees *callees = add_callees(args, &outer);
 	uint64_t request = callees ? adp_callees_request(callees)
-				   : adp_request(conn, listener->fn, listener->ctx);
-	PJRT_Error *error = request ? send_execute(args, d, request, first, more_follows)
-				    : adp_no_request(conn);
+				   : adp_request(conn, outer.fn, outer.ctx);
+	PJRT_Error *error = request ? send_execute(args, d, request, &how) : adp_no_request(conn);
 
 	*out_is_dropped = error && (!request || adp_request_drop(conn, request));
+	if (*out_is_dropped)
+		adp_timed_drop(&outer);
 	if (callees)
 		adp_callees_sent(callees, *out_is_dropped);
 	return error;

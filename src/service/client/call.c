@@ -440,7 +440,7 @@ bool svc_nested_start(struct svc_execution *x)
 	svc_execution_move(x, SVC_QUEUED);
 	svc_execution_move(x, SVC_GRANTED);
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
-	x->start_ns = svc_now_ns();
+	x->start_ns = x->grant_ns = svc_now_ns();
 	if (is_too_deep) {
 		s->promised_bytes -= x->iteration.grow_bytes;
 		svc_execution_fail(

@@ -21,6 +21,7 @@
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
 #include "service/run/tasks.h"
+#include "service/server.h"
 
 /* After so many ids of one record, other threads may take the lock. */
 #define IDS_AT_ONCE 512
@@ -155,6 +156,8 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->program = svc_program_ref(p);
 	x->request = m->request;
 	x->calls = (m->flags & SAL_EXECUTE_CALLS) != 0;
+	x->is_timed = (m->flags & SAL_EXECUTE_TIMED) != 0;
+	x->submit_ns = svc_now_ns();
 	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
 	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
 	x->retained = calloc((size_t)m->retained_count + 1, sizeof(*x->retained));

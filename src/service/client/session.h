@@ -108,6 +108,7 @@ struct svc_session {
 	uint64_t paged_bytes; /* taken from its limit of paged bytes */
 	uint32_t beyond_count; /* buffers that failed because of the limit of buffers */
 	struct svc_transit transit;
+	struct svc_paged paged_out, paged_in; /* the last ones */
 	_Atomic uint32_t reads; /* downloads and copies that the vendor has under way */
 
 	/* execution */

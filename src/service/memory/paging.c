@@ -247,6 +247,7 @@ static void out_settle(struct svc_errand *errand) SVC_LOCKED
 		svc_paging_forget(s);
 		sal_engine_page_out_failed(s->server->engine, svc_now_ns(), s->core);
 	} else {
+		s->paged_out = (struct svc_paged){ t->began_ns, svc_now_ns() };
 		sal_engine_paged_out(s->server->engine, svc_now_ns(), s->core);
 		learn_rate(t);
 	}
@@ -297,6 +298,7 @@ static void in_settle(struct svc_errand *errand) SVC_LOCKED
 		sal_engine_page_in_failed(s->server->engine, svc_now_ns(), s->core);
 	} else {
 		svc_paging_forget(s);
+		s->paged_in = (struct svc_paged){ t->began_ns, svc_now_ns() };
 		sal_engine_paged_in(s->server->engine, svc_now_ns(), s->core);
 	}
 	drop_list(t);

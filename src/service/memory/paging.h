@@ -35,6 +35,11 @@ struct svc_transit {
 	struct sal_err err;
 };
 
+/* When a page-out or a page-in began and ended; 0: there was none. */
+struct svc_paged {
+	uint64_t from_ns, until_ns;
+};
+
 /* Post the errand that the engine decided: move the buffers, then report to the engine. */
 void svc_page_out(struct svc_session *s) SVC_LOCKED;
 void svc_page_in(struct svc_session *s) SVC_LOCKED;

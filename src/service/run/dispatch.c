@@ -186,6 +186,7 @@ static void note_about_execution(struct svc_server *server, struct svc_execution
 {
 	if (r->what == SAL_GRANT) {
 		svc_execution_move(x, SVC_GRANTED);
+		x->grant_ns = svc_now_ns();
 		x->lane = r->lane;
 		x->tier = (uint32_t)r->value;
 		x->stream = svc_stream_index(server, x->lane, x->tier);
@@ -266,17 +267,6 @@ static void start(struct svc_execution *x) SVC_LOCKED
 	svc_errand_post(x->session, &x->errand);
 }
 
-static void report(struct svc_execution *x)
-{
-	const char *why = x->text ? x->text : "";
-
-	if (x->is_refused)
-		svc_outbox_refused(&x->session->outbox, x->request, x->code, why);
-	else
-		svc_outbox_done(&x->session->outbox, x->request, x->code, x->code ? why : NULL,
-				x->code ? strlen(why) : 0);
-}
-
 /* The engine will never grant this execution. */
 static void refuse(struct svc_execution *x) SVC_LOCKED
 {
@@ -291,7 +281,7 @@ static void refuse(struct svc_execution *x) SVC_LOCKED
 		svc_buffer_fail(x->outputs[i], code, text);
 	set_failure(x, (int)code, text);
 	svc_execution_give_back(x);
-	report(x);
+	svc_execution_report(x);
 	svc_execution_free(x);
 	svc_memory_settle(s);
 	svc_session_try_end(s);
@@ -358,7 +348,7 @@ static void end(struct svc_execution *x)
 	svc_execution_move(x, SVC_ENDED);
 	finish_outputs(x);
 	svc_outbox_begin(&x->session->outbox);
-	report(x);
+	svc_execution_report(x);
 	while ((w = STAILQ_FIRST(&x->waiters))) {
 		STAILQ_REMOVE_HEAD(&x->waiters, link);
 		w->go(w);

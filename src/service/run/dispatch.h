@@ -77,6 +77,7 @@ struct svc_execution {
 	uint64_t request;
 	bool calls; /* its program may call the client's Python: see client/call.h */
 	bool is_nested; /* the engine does not know it */
+	bool is_timed; /* its client wants to know the times */
 	bool is_pinning; /* its program and arguments stay where they are */
 	uint64_t nested_bytes; /* of a nested one: scratch, in session->promised_bytes */
 	struct svc_waiter nested_waiter; /* a nested one waits for its arguments */
@@ -94,6 +95,7 @@ struct svc_execution {
 	TAILQ_ENTRY(svc_execution) link; /* in session->executions until it is accounted for */
 	TAILQ_ENTRY(svc_execution) untold_link; /* in server->untold */
 	struct svc_execution *next_done; /* in server->done */
+	uint64_t submit_ns, grant_ns;
 	_Atomic uint64_t start_ns; /* the launching thread writes, any thread reads */
 	uint64_t end_ns;
 
@@ -136,6 +138,8 @@ void svc_execution_submit(struct svc_execution *x) SVC_LOCKED;
 /* Release the buffers and the program: the execution has ended, or will never run. */
 void svc_execution_release(struct svc_execution *x) SVC_LOCKED;
 void svc_execution_free(struct svc_execution *x) SVC_LOCKED;
+/* Tell the client how the execution ended. */
+void svc_execution_report(struct svc_execution *x);
 /* Write a text for people: why the engine refused the execution. Returns the code for the job. */
 enum sal_code svc_refusal_explain(const struct svc_execution *x, char *text,
 				  size_t size) SVC_LOCKED;

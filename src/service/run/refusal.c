@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * refusal - an iteration that does not start: why the engine refused it, in a text for people, and
- * what the client gets back.
+ * what the client gets back. Also how a client learns of the end of an iteration.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -88,4 +88,36 @@ void svc_refuse_request(struct svc_session *s, uint64_t request, int code, const
 		svc_outbox_refused(&s->outbox, request, code, text);
 	else
 		svc_outbox_done(&s->outbox, request, code, text, strlen(text));
+}
+
+/* No iteration of the session runs while it is paged, so the moments of the paging are stable. */
+static void report_times(struct svc_execution *x)
+{
+	const struct svc_session *s = x->session;
+	struct sal_times times = {
+		.submit_ns = x->submit_ns,
+		.grant_ns = x->grant_ns,
+		.start_ns = x->start_ns,
+		.end_ns = x->end_ns,
+		.out_from_ns = s->paged_out.from_ns,
+		.out_until_ns = s->paged_out.until_ns,
+		.in_from_ns = s->paged_in.from_ns,
+		.in_until_ns = s->paged_in.until_ns,
+		.lane = x->lane,
+	};
+
+	svc_outbox_done(&x->session->outbox, x->request, 0, &times, sizeof(times));
+}
+
+void svc_execution_report(struct svc_execution *x)
+{
+	const char *why = x->text ? x->text : "";
+
+	if (x->is_timed && x->code == 0)
+		report_times(x);
+	else if (x->is_refused)
+		svc_outbox_refused(&x->session->outbox, x->request, x->code, why);
+	else
+		svc_outbox_done(&x->session->outbox, x->request, x->code, x->code ? why : NULL,
+				x->code ? strlen(why) : 0);
 }
