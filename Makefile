@@ -6,7 +6,7 @@
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 
-.PHONY: all demo test test-plugins check bench wheel install format clean help setup
+.PHONY: all demo test test-plugins test-cluster check bench wheel install format clean help setup
 .DEFAULT_GOAL := all
 
 all: build/build.ninja ## build the release into build/ (the default)
@@ -21,6 +21,9 @@ test: all ## run every test
 
 test-plugins: all ## try other plugins, and all tests of devices on the discrete test device
 	@tools/test_plugins
+
+test-cluster: all ## a search with Ray on two nodes on this machine; installs Ray into build/ray
+	@tools/test_cluster
 
 check: setup ## format, lint, layers, both compilers, sanitizers
 	@tools/check
