@@ -6,13 +6,13 @@
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc)
 
-.PHONY: all demo test test-plugins test-cluster check bench wheel install format clean help setup
+.PHONY: all demo test test-plugins test-cluster check bench bench-parts wheel install format clean help setup
 .DEFAULT_GOAL := all
 
 all: build/build.ninja ## build the release into build/ (the default)
 	@cmake --build build --parallel $(JOBS)
 
-demo: all ## run several unmodified jobs at once on one device, and show what happened
+demo: all ## five acts: the same jobs without Salus and with it, and a page about them
 	@tools/demo
 
 test: all ## run every test
@@ -28,7 +28,11 @@ test-cluster: all ## a search with Ray on two nodes on this machine; installs Ra
 check: setup ## format, lint, layers, both compilers, sanitizers
 	@tools/check
 
-bench: all ## measure: decisions, the bridge beside in-process, sharing; FULL=1: at length
+bench: all ## what sharing buys, beside other ways to share: 5 min; FULL=1: 90 min; AGAIN=1: not resumed
+	@bench/evaluate $(if $(FULL),--full) $(if $(AGAIN),--again)
+	@bench/report
+
+bench-parts: all ## measure parts: decisions, the bridge beside in-process, sharing; FULL=1: at length
 	@build/bin/salus-bench-core
 	@bench/bridge $(if $(FULL),--full,--quick)
 	@bench/sharing $(if $(FULL),,--quick)

@@ -31,6 +31,9 @@ class Free:
         """There is no daemon, so there is no log."""
         return ""
 
+    def started(self, _pid, _arrival):
+        """Called when the process of a script has started."""
+
     def job_env(self, _name, **_wishes):
         return {"PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + self.stage.vendor}
 
@@ -56,9 +59,10 @@ def run_script(env, log, cache, argv):
 class Scripts:
     """Processes that run scripts, each forked from one that has imported JAX. Closing it ends all of them."""
 
-    def __init__(self, stage, host):
-        self.stage, self.host, self.running, self.ends = stage, host, {}, {}
-        self.cache = os.path.join(stage.dir, "jax-cache")
+    def __init__(self, stage, host, cache="jax-cache"):
+        self.stage, self.host, self.running, self.lost = stage, host, {}, []
+        self.begins, self.ends = {}, {}
+        self.cache = os.path.join(stage.dir, cache)
 
     def __enter__(self):
         return self
@@ -77,7 +81,9 @@ class Scripts:
         env = self.host.job_env(arrival.name, time=f"{max(1, round(arrival.alone_s * DECLARED * 1e3))}ms")
         process = self.stage.nursery.Process(target=run_script,
                                              args=(env, self.log_of(arrival), self.cache, list(arrival.argv)))
+        self.begins[arrival] = time.monotonic()
         process.start()
+        self.host.started(process.pid, arrival)
         self.running[process] = arrival
 
     def collect(self, timeout_s):
@@ -85,7 +91,9 @@ class Scripts:
         wait([process.sentinel for process in self.running], max(0, timeout_s))
         for process in [p for p in self.running if p.exitcode is not None]:
             arrival = self.running.pop(process)
-            if process.exitcode != 0:
+            if process.exitcode != 0 and getattr(self.host, "may_lose", False):
+                self.lost.append(arrival.name)
+            elif process.exitcode != 0:
                 raise Lost(f"{arrival.name}: exit {process.exitcode}\n{self.read(arrival)[-3000:]}\n"
                            f"{self.host.read_log()[-3000:]}")
             self.ends[arrival] = time.monotonic()
@@ -97,11 +105,15 @@ class Scripts:
         return ""
 
 
-def play(stage, host, arrivals, at_once=None):
-    """Starts each script when it arrives, at most so many at once. Returns mean completion time and makespan; a
-    completion time is from the arrival to the end of the process."""
+# A script that was played. Times are seconds since the play began; lost: the script failed.
+Played = collections.namedtuple("Played", "name at_s began_s ended_s lost")
+
+
+def play_each(stage, host, arrivals, at_once=None, cache="jax-cache"):
+    """Starts each script when it arrives, at most so many at once. Returns what became of each. JAX's compilation cache
+    is in the folder of this name."""
     due = collections.deque(sorted(arrivals, key=lambda arrival: arrival.at_s))
-    with Scripts(stage, host) as scripts:
+    with Scripts(stage, host, cache) as scripts:
         start = time.monotonic()
         while due or scripts.running:
             now_s = time.monotonic() - start
@@ -112,9 +124,16 @@ def play(stage, host, arrivals, at_once=None):
                 scripts.start(due.popleft())
                 continue
             scripts.collect(due[0].at_s - now_s if may_start else DEADLINE_S)
-    ends = [end - start - arrival.at_s for arrival, end in scripts.ends.items()]
-    makespan = max(scripts.ends.values()) - start - min(arrival.at_s for arrival in arrivals)
-    return sum(ends) / len(ends), makespan
+    return [Played(arrival.name, arrival.at_s, scripts.begins[arrival] - start, end - start, arrival.name in scripts.lost)
+            for arrival, end in scripts.ends.items()]
+
+
+def play(stage, host, arrivals, at_once=None):
+    """Like play_each(). Returns mean completion time and makespan; a completion time is from the arrival to the end of the
+    process."""
+    played = play_each(stage, host, arrivals, at_once)
+    ends = [one.ended_s - one.at_s for one in played]
+    return sum(ends) / len(ends), max(one.ended_s for one in played) - min(one.at_s for one in played)
 
 
 def read_output(stage, host, name, argv):

@@ -181,6 +181,9 @@ class Daemon:
         env = {"SALUS_SOCKET": self.socket, "SALUS_JOB_NAME": name, "PJRT_NAMES_AND_LIBRARY_PATHS": "cpu:" + plugin}
         return env | {f"SALUS_{k.upper()}": str(v) for k, v in wishes.items()}
 
+    def started(self, _pid, _arrival):
+        """Called when the process of a script has started."""
+
     def start_job(self, name, **wishes):
         """Starts a job. Its process may not be ready yet."""
         self.jobs.append(Job(self.stage, self.job_env(name, **wishes), name))

@@ -34,14 +34,23 @@ def images(rng):
     return picture[..., None].astype(np.float32), label.astype(np.int32)
 
 
+def augmented(pictures, milliseconds):
+    """Turns pictures upside down and back for so long: stands for the work of an input pipeline."""
+    end = time.perf_counter() + milliseconds / 1e3
+    while time.perf_counter() < end:
+        pictures = np.ascontiguousarray(pictures[:, ::-1])[:, ::-1]
+    return pictures
+
+
 def make_step(model, optimiser):
     @jax.jit
-    def step(params, state, x, y):
+    def step(params, state, rate, x, y):
         def loss_of(params):
             return optax.softmax_cross_entropy_with_integer_labels(model.apply(params, x), y).mean()
 
         loss, grads = jax.value_and_grad(loss_of)(params)
         updates, state = optimiser.update(grads, state, params)
+        updates = jax.tree.map(lambda update: rate * update, updates)
         return optax.apply_updates(params, updates), state, loss
 
     return step
@@ -51,8 +60,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=1.0, help="factor on the learning rate; the program stays the same")
+    parser.add_argument("--host", type=float, default=0.0, metavar="MS", help="time to prepare each batch on the host")
     args = parser.parse_args()
-    rng = np.random.default_rng(0)
+    rng, rate = np.random.default_rng(0), np.float32(args.rate)
     x, y = images(rng)
     model, optimiser = Network(), optax.adam(1e-3)
     params = jax.jit(model.init)(jax.random.key(0), jnp.zeros((1, SIZE, SIZE, 1)))
@@ -61,7 +72,8 @@ def main():
     began = None
     for number in range(args.steps + 1):
         some = rng.integers(0, IMAGES, args.batch)
-        params, state, loss = step(params, state, x[some], y[some])
+        batch = augmented(x[some], args.host)
+        params, state, loss = step(params, state, rate, batch, y[some])
         if number % 20 == 0:
             print(f"step {number:4d}  loss {loss:.4f}", flush=True)
         began = began or time.perf_counter()

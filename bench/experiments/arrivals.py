@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs of many lengths arrive one after another: completion times and makespan in every arrangement.
+
+The same list then runs in `salus sim`, with the measured times of the jobs alone: simulated against real completion times.
+"""
+
+import csv
+import json
+import os
+import subprocess
+
+from arrangements import Arrival, Free, play_each
+from kit import OTHERS, completion, lost, makespan, play_in
+from machine import median
+from sharing_rows import percentile
+from workload import SCRIPT, draw, fill_caches, measure_kinds, roomy
+
+FIGURE = "table 1"
+ESTIMATE_S = (110, 2400)
+SEED = 12
+POLICIES = ("srtf", "fair", "pack", "las")
+
+
+def measure(stage, record, options):
+    count, shortest_s, longest_s, within_s = options.pick((20, 0.1, 1.5, 5), (100, 0.5, 30, 150))
+    fill_caches(stage, (8, 32, 128))
+    kinds = measure_kinds(stage, (32, 128), (0, 0.2, 0.5), options.pick(60, 300))
+    for kind in kinds:
+        record.add(f"batch {kind.batch}, {kind.part:.0%} on the host", "a step alone", kind.step_s * 1e3, "ms")
+    arrivals = draw(kinds, count, shortest_s, longest_s, within_s, SEED)
+    memory = roomy(stage, 128, count)
+    start_s = startup_s(stage)
+    record.add("start of a process", "to the end of an empty job", start_s, "s")
+    results = {}
+    for name in (*OTHERS, *options.pick(("srtf", "fair", "pack"), POLICIES)):
+        results[name] = play_in(stage, name, arrivals, memory)
+        report(record, name, results[name])
+    compare(record, results)
+    for policy in ("srtf", "fair"):
+        simulate(stage, record, policy, arrivals, results[policy], start_s)
+
+
+def startup_s(stage):
+    """Seconds of a process with no steps to speak of."""
+    with Free(stage) as free:
+        return median([one.ended_s - one.began_s for _ in range(3)
+                       for one in play_each(stage, free, [Arrival("empty", 0, (SCRIPT, "--steps", "1"), 1)])])
+
+
+def report(record, name, played):
+    times = completion(played)
+    record.add(name, "mean completion", sum(times) / len(times), "s", seed=SEED)
+    record.add(name, "p95 completion", percentile(times, 95), "s", seed=SEED)
+    record.add(name, "makespan", makespan(played), "s", seed=SEED)
+    record.add(name, "lost", lost(played), "jobs", seed=SEED)
+    record.add_series(name, sorted(times), "jobs that ended", "completion time, s")
+
+
+def compare(record, results):
+    mean = {name: sum(completion(played)) / len(completion(played)) for name, played in results.items()}
+    for policy in set(results) - set(OTHERS):
+        for other in OTHERS:
+            bar = ">= 3" if (policy, other) == ("srtf", "exclusive") else ">= 1" if policy in ("srtf", "fair", "pack") else None
+            record.add(f"{policy} against {other}", "mean completion, times less", mean[other] / mean[policy], "", bar, SEED)
+    record.add("srtf against exclusive", "makespan", makespan(results["srtf"]) / makespan(results["exclusive"]), "", "<= 1", SEED)
+
+
+def simulate(stage, record, policy, arrivals, played, start_s):
+    """Compares completion times with those of `salus sim`. A job is submitted to it when its process has started up."""
+    path = os.path.join(stage.dir, "workload.csv")
+    with open(path, "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("job", "submit_s", "iterations", "iter_ms", "persistent_mib", "ephemeral_mib"))
+        for one in arrivals:
+            steps = int(one.argv[one.argv.index("--steps") + 1])
+            rows.writerow((one.name, one.at_s + start_s, steps, one.alone_s / steps * 1e3, 1, 8))
+    done = subprocess.run([os.path.join(stage.build, "bin", "salus"), "sim", "--workload", path, "--policy", policy,
+                           "--memory", "8GiB", "--jobs", "--json"], capture_output=True, text=True, check=True)
+    jobs = {job["job"]: job["jct_s"] + start_s for job in json.loads(done.stdout)["policies"][0]["jobs"]}
+    real = {one.name: one.ended_s - one.at_s for one in played if not one.lost}
+    errors = [abs(jobs[name] - real[name]) / real[name] for name in real]
+    mean = sum(jobs[name] for name in real) / sum(real.values())
+    record.add(f"simulated, {policy}", "mean completion, simulated / real", mean, "", "0.95 to 1.05", SEED)
+    record.add(f"simulated, {policy}", "error of a job, median", median(errors) * 100, "%", seed=SEED)

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments of bench/evaluate, in their order. A module has a docstring whose first line is the title, ESTIMATE_S
+(seconds of the quick run and of the full run), FIGURE (what it redraws), and measure(stage, record, options)."""
+
+import arrivals
+import fair
+import overhead
+import oversubscribed
+import packing
+import search
+import urgent
+
+EXPERIMENTS = {module.__name__: module
+               for module in (overhead, arrivals, search, packing, fair, urgent, oversubscribed)}

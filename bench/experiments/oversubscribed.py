@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twenty jobs that together need three times the memory: how many are lost."""
+
+from arrangements import Arrival, play_each
+from capacity import Peak, data_bytes
+from kit import Memory, lost, makespan, play_in
+from workload import SCRIPT, fill_caches, needs
+
+FIGURE = "no figure of the paper"
+ESTIMATE_S = (60, 300)
+BATCH, JOBS, TIMES = 2048, 20, 3
+
+
+def measure(stage, record, options):
+    steps = options.pick(2, 15)
+    fill_caches(stage, (8, BATCH))
+    need, host = needs(stage, BATCH)
+    memory = Memory(JOBS * need // TIMES, host)
+    record.add("a job", "memory beyond its process", need / (1 << 20), "MiB")
+    record.add("the device", "memory", memory.capacity_bytes / (1 << 20), "MiB")
+    argv = (SCRIPT, "--steps", str(steps), "--batch", str(BATCH))
+    arrivals = [Arrival(f"big{i}", 0, argv, 1) for i in range(JOBS)]
+    for way in ("free", "static"):
+        report(record, way, play_in(stage, way, arrivals, memory, parts=JOBS), ">= 1")
+    for way in ("fair", "pack"):
+        with stage.daemon("--policy", way, *memory.flags) as daemon:
+            idle, peak = data_bytes(daemon.process.pid), Peak(daemon.process.pid)
+            report(record, way, play_each(stage, daemon, arrivals), "<= 0")
+            peak.close()
+        record.add(way, "memory of salusd, more than idle", (peak.peak_bytes - idle) / (1 << 20), "MiB")
+
+
+def report(record, way, played, bar):
+    record.add(way, "lost", lost(played), f"of {JOBS}", bar)
+    record.add(way, "makespan", makespan(played), "s")

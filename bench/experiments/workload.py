@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scripts of the experiments with whole jobs: kinds of train_cnn.py, what they need alone, and lists of arrivals. Not
+to be run by hand."""
+
+import collections
+import math
+import os
+import random
+import re
+
+from arrangements import Arrival, Free, read_output
+from kit import MIB, Memory, peak_of
+from machine import ROOT, median
+
+SCRIPT = os.path.join(ROOT, "bench", "train_cnn.py")
+
+# A kind of job: its batch, and the part of its time that it spends on the host. step_s and host_ms are measured.
+Kind = collections.namedtuple("Kind", "batch part step_s host_ms")
+
+
+def argv_of(kind, steps, *more):
+    return (SCRIPT, "--steps", str(steps), "--batch", str(kind.batch), "--host", f"{kind.host_ms:.3f}", *more)
+
+
+def trained_s(stage, host, argv):
+    """Seconds of the steps after the first, from the script's own output."""
+    return float(re.search(r"trained for ([\d.]+) s", read_output(stage, host, "alone", argv))[1])
+
+
+def fill_caches(stage, batches):
+    """Runs each script once, with and without Salus, so that its programs are compiled."""
+    with stage.daemon() as daemon:
+        for batch in batches:
+            trained_s(stage, daemon, (SCRIPT, "--steps", "2", "--batch", str(batch)))
+    with Free(stage) as free:
+        for batch in batches:
+            trained_s(stage, free, (SCRIPT, "--steps", "2", "--batch", str(batch)))
+
+
+def measure_kinds(stage, batches, parts, steps):
+    """The kinds of jobs: every batch with every part of host time. step_s includes the host's time."""
+    kinds = []
+    with Free(stage) as free:
+        for batch in batches:
+            plain = Kind(batch, 0, 0, 0)
+            device_s = median([trained_s(stage, free, argv_of(plain, steps)) / steps for _ in range(3)])
+            for part in parts:
+                host_ms = device_s * 1e3 * part / (1 - part)
+                kinds.append(Kind(batch, part, device_s / (1 - part), host_ms))
+    return kinds
+
+
+def draw(kinds, count, shortest_s, longest_s, within_s, seed):
+    """Jobs whose lengths are spread evenly on a logarithmic scale, in a random order, at random times, the first at
+    once."""
+    rng = random.Random(seed)
+    lengths = [shortest_s * (longest_s / shortest_s) ** (i / (count - 1)) for i in range(count)]
+    rng.shuffle(lengths)
+    times = [0] + sorted(rng.uniform(0, within_s) for _ in range(count - 1))
+    arrivals = []
+    for number, (at_s, length_s) in enumerate(zip(times, lengths)):
+        kind = kinds[number % len(kinds)]
+        steps = max(2, math.ceil(length_s / kind.step_s))
+        arrivals.append(Arrival(f"job{number}", at_s, argv_of(kind, steps), steps * kind.step_s))
+    return arrivals
+
+
+def needs(stage, batch):
+    """What a job of this batch needs beyond its process, and the memory of that process, in bytes."""
+    small = peak_of(stage, (SCRIPT, "--steps", "4", "--batch", "8"))
+    return max(peak_of(stage, (SCRIPT, "--steps", "4", "--batch", str(batch))) - small, MIB), small
+
+
+def roomy(stage, batch, jobs):
+    """A device in which so many jobs of this batch fit side by side."""
+    need, host = needs(stage, batch)
+    return Memory(need * jobs + 64 * MIB, host)
