@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import namedtuple
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,7 +22,11 @@ BUILD = Path(os.environ.get("SALUS_BUILD", ROOT / "build"))
 PYTHON = ROOT / ".venv" / "bin" / "python"
 SALUS = BUILD / "bin" / "salus"
 LIMIT_S = 300  # time limit of a job, for jobs that hang
+LINE_S = 5  # seconds between two lines if stdout is no terminal
 TAIL = 8  # lines of a log
+NAMES = 6  # most names of jobs in a line
+
+Job = namedtuple("Job", "name script options kind", defaults=("training",))
 
 
 class Failed(Exception):
@@ -54,6 +59,17 @@ def our_ticks():
     return sum(ticks[pid] for pid in family)
 
 
+class Others:
+    """Measures the share of the machine that others use."""
+
+    def __init__(self):
+        self.ours, self.all, self.began = our_ticks(), busy_ticks(), time.monotonic()
+
+    def share(self):
+        ticks = (time.monotonic() - self.began) * os.sysconf("SC_CLK_TCK") * os.cpu_count()
+        return max(0, busy_ticks() - self.all - (our_ticks() - self.ours)) / max(ticks, 1)
+
+
 class Screen:
     """Stdout. On a terminal, lines that are not final are drawn again in place."""
 
@@ -84,8 +100,8 @@ class Screen:
 class Run:
     """A started job: its process, its end and its output."""
 
-    def __init__(self, name, command, env, base):
-        self.name = name
+    def __init__(self, name, command, env, base, may_fail):
+        self.name, self.may_fail = name, may_fail
         self.out, self.err = base.with_suffix(".out"), base.with_suffix(".err")
         with open(self.out, "wb") as out, open(self.err, "wb") as err:
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=out,
@@ -97,16 +113,27 @@ class Run:
         self.process.wait()
         self.seconds = time.monotonic() - self.began
 
+    @property
+    def ended(self):
+        return self.began + self.seconds
+
+    def has_failed(self):
+        return self.process.poll() not in (None, 0)
+
+    def find(self, pattern):
+        """All that the job has printed so far and matches."""
+        return re.findall(pattern, self.out.read_text(errors="replace"), re.M)
+
     def found(self, pattern):
-        match = re.search(pattern, self.out.read_text(errors="replace"), re.M)
-        if not match:
+        matches = self.find(pattern)
+        if not matches:
             raise Failed(f"{self.name} ended without printing {pattern!r}; see {self.out}")
-        return match[1]
+        return matches[0]
 
     def check(self):
         if self.seconds is None and time.monotonic() - self.began > LIMIT_S:
             raise Failed(f"{self.name} still runs after {LIMIT_S} s; see {self.err}")
-        if self.seconds is not None and self.process.returncode != 0:
+        if self.seconds is not None and self.process.returncode != 0 and not self.may_fail:
             raise Failed(f"{self.name} failed with {self.process.returncode}; the end of {self.err}:\n{tail(self.err)}")
 
     def kill(self):
@@ -118,17 +145,18 @@ class Run:
 
 
 class Daemon:
-    """A salusd with its own socket. It shares its program cache with the next one."""
+    """A salusd with its own socket. It shares its program cache with the next one, unless that is fresh."""
 
-    def __init__(self, stage, name, *options):
+    def __init__(self, stage, name, fresh, options):
         self.log = stage.out / f"salusd-{name}.log"
         folder = stage.runtime / name
         folder.mkdir()
         self.env = {**stage.env, "SALUS_SOCKET": str(folder / "s")}
+        cache = folder / "programs" if fresh else stage.runtime / "programs"
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [BUILD / "bin" / "salusd", "--socket", folder / "s", "--cache", stage.runtime / "programs",
-                 "--no-profiles", "--plugin", stage.plugin, *options], env=self.env, stdout=log, stderr=log, start_new_session=True)
+                [BUILD / "bin" / "salusd", "--socket", folder / "s", "--cache", cache, "--no-profiles",
+                 "--plugin", stage.plugin, *options], env=self.env, stdout=log, stderr=log, start_new_session=True)
 
     def check(self):
         if self.process.poll() is not None:
@@ -139,8 +167,10 @@ class Daemon:
         done = subprocess.run([SALUS, *args], env=self.env, capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else None
 
-    def facts(self):
-        return json.loads(self.ask("ps", "--json") or '{"sessions": []}')
+    def draw(self, path):
+        """Writes the picture of the schedule so far."""
+        if self.ask("trace", "--svg", "-o", path) is None:
+            raise Failed(f"`salus trace` could not write {path}")
 
     def stop(self):
         self.process.terminate()
@@ -163,17 +193,15 @@ class Stage:
         out.mkdir(parents=True)
         self.runtime = Path(tempfile.mkdtemp(prefix="salus-demo-"))
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("SALUS_", "JAX_", "XLA_", "PJRT_"))}
-        self.env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1"}
+        self.env = {**kept, "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONDONTWRITEBYTECODE": "1",
+                    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
         self.plugin = found[0]
         direct = self.runtime / "plugin.json"
         direct.write_text(json.dumps({"library_path": str(self.plugin), "create_options": {"cpu_device_count": 1}}))
-        self.direct = {**self.env, "JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{direct}",
-                       "JAX_COMPILATION_CACHE_DIR": str(self.runtime / "jax"),
-                       "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-                       "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+        self.direct = {"JAX_PLATFORMS": "cpu", "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{direct}"}
 
-    def start_daemon(self, name, *options):
-        self.daemon = Daemon(self, name, *options)
+    def start_daemon(self, name, *options, fresh=False):
+        self.daemon = Daemon(self, name, fresh, options)
         while self.daemon.ask("ping") is None:
             self.daemon.check()
             time.sleep(0.05)
@@ -184,24 +212,40 @@ class Stage:
             self.daemon.stop()
         self.daemon = None
 
-    def start(self, job, phase, daemon=None):
-        """Starts a job: through a daemon, or with the vendor's plugin in its own process."""
+    def start(self, job, phase, daemon=None, cache="jax", may_fail=False):
+        """Starts a job: through a daemon, or with the vendor's plugin in its own process. JAX's compilation cache is on
+        in both; `cache` names its folder."""
         script = [PYTHON, ROOT / "examples" / job.script, *job.options]
         through = [SALUS, "run", "--name", job.name, "--kind", job.kind, "--"] if daemon else []
-        env = daemon.env if daemon else self.direct
-        self.runs.append(Run(job.name, through + script, env, self.out / f"{phase}-{job.name}"))
+        env = {**(daemon.env if daemon else {**self.env, **self.direct}),
+               "JAX_COMPILATION_CACHE_DIR": str(self.runtime / (f"{cache}-salus" if daemon else cache))}
+        self.runs.append(Run(job.name, through + script, env, self.out / f"{phase}-{job.name}", may_fail))
         return self.runs[-1]
 
-    def wait(self, runs, observe):
-        """Waits until all have ended, with status 0. Calls `observe` meanwhile, which takes a while."""
-        while any(run.seconds is None for run in runs):
+    def until(self, condition, runs):
+        """Waits for a condition, and shows which jobs run meanwhile. Jobs must not fail, unless they may."""
+        began = told = time.monotonic()
+        while not condition():
             for run in runs:
                 run.check()
             if self.daemon:
                 self.daemon.check()
-            observe()
+            now = time.monotonic()
+            left = [run.name for run in runs if run.seconds is None]
+            names = ", ".join(left[:NAMES]) + (f" and {len(left) - NAMES} more" if len(left) > NAMES else "")
+            line = f"    {now - began:3.0f} s, running: {names}"
+            self.screen.draw(line)
+            if not self.screen.live and now - told >= LINE_S:
+                self.screen.say(line)
+                told = now
+            time.sleep(0.02)
         for run in runs:
             run.check()
+
+    def wait(self, runs):
+        """Waits until all have ended."""
+        self.until(lambda: all(run.seconds is not None for run in runs), runs)
+        return runs
 
     def close(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

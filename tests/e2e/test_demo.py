@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tools/demo`: it tells what it promises, and leaves nothing behind, however it ends."""
 
+import html
 import json
 import os
 import signal
 import subprocess
+import sys
 import textwrap
 import xml.etree.ElementTree as xml
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-
-JOBS = ("trial-1", "trial-2", "server")
-
 
 class Demo:
     """The short demo, started in directories of its own."""
@@ -70,27 +70,69 @@ def start_demo(root, tmp_path):
         print(demo.text)
 
 
-def rows(text):
-    """Of the table, by their first word."""
-    table = text.partition("== What came of it")[2].partition("\n\n")[2].partition("\n\n")[0]
-    return {line.split()[0]: line.split() for line in table.splitlines()}
+class Loads(HTMLParser):
+    """All that a page would load from elsewhere."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.found += [value for name, value in attrs if name in ("src", "href") and not value.startswith("data:")]
+
+
+def check_act(act, text, picture):
+    assert len(act["bars"]) >= 2 and [bar["salus"] for bar in act["bars"]].count(True) == 1 and act["bars"][-1]["salus"]
+    assert all(bar["value"] > 0 for bar in act["bars"])
+    assert f"{act['title']}: {act['verdict']}" in text
+    assert act["title"] in picture and {bar["text"] for bar in act["bars"]} <= picture
+
+
+def check_page(out, acts):
+    page = (out / "index.html").read_text()
+    assert Loads(page).found == []
+    assert page.count("data:image/svg+xml;base64,") == len(acts)
+    for act in acts:
+        xml.parse(out / act["picture"])
+        assert act["title"] in page and html.escape(act["verdict"]) in page
 
 
 def test_the_whole(start_demo, wait, patience):
     demo = start_demo()
-    assert demo.process.wait(120 * patience) == 0
-    table = rows(demo.text)
-    for job in JOBS:
-        assert len(table[job]) == 10 and table[job][-1] == "equal", table  # four times with units
-        assert all(float(cell) > 0 for cell in table[job][1:9:2])
-    assert demo.text.count("  latency, p") == 2 and "one after the other" in demo.text
-    trace = json.loads((demo.out / "trace.json").read_text())
-    opened = {row[-1]["name"] for row in trace["salus"]["entries"] if row[0] == "open"}
-    assert opened == set(JOBS)
-    picture = xml.parse(demo.out / "timeline.svg").getroot()
-    labels = {text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")}
-    assert {*JOBS, "lane 0", "lane 1"} <= labels
+    assert demo.process.wait(240 * patience) == 0
+    acts = json.loads((demo.out / "results.json").read_text())["acts"]
+    assert len(acts) == 5
+    drawn = xml.parse(demo.out / "demo.svg").getroot()
+    labels = {text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")}
+    for act in acts:
+        check_act(act, demo.text, labels)
+    check_page(demo.out, acts)
+    words = " ".join(demo.text.split())
+    assert "at once with Salus none dies" in words and words.count("equal results") == 2
     demo.check_clean(wait)
+
+
+def test_a_memory_that_is_too_small_ends_jobs_without_salus(root, monkeypatch):
+    """The limit of act 1 is real: a process that asks for more than is left gets an error."""
+    monkeypatch.syspath_prepend(str(root / "bench"))
+    from capacity import Capacity, data_bytes
+
+    grab = "print('ready', flush=True); input(); a = bytearray(64 << 20)"
+    outcomes = []
+    for spare in (16 << 20, 256 << 20):
+        child = subprocess.Popen([sys.executable, "-c", grab], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "ready\n"
+        limit = Capacity(spare, data_bytes(child.pid))
+        try:
+            limit.add(child.pid)
+            limit.wait_for_round()
+            err = child.communicate("\n")[1]
+        finally:
+            limit.close()
+        outcomes.append((child.returncode, "MemoryError" in err))
+    assert outcomes == [(1, True), (0, False)]
 
 
 def test_a_job_that_fails_is_named(start_demo, wait, tmp_path, patience):
@@ -111,7 +153,7 @@ def test_a_job_that_fails_is_named(start_demo, wait, tmp_path, patience):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(start_demo, wait, number, patience):
     demo = start_demo()
-    wait(lambda: (demo.out / "salus-first-server.out").exists(), 30, "the jobs to start")
+    wait(lambda: (demo.out / "rehearsal-direct-server.out").exists(), 30, "the jobs to start")
     demo.process.send_signal(number)
     assert demo.process.wait(20 * patience) != 0
     assert "Traceback" not in demo.text
