@@ -10,6 +10,8 @@ that it can never collide with the vendor's plugin for the same platform. JAX's 
 under the platform's own name: `jax.devices("cpu")` and `jax.config.jax_platforms` mean the Salus device.
 """
 
+import os
+
 from salus_client import dumps, job
 
 NAME = "salus"
@@ -24,6 +26,32 @@ def accept_platform(bridge, platform):
     hardware = getattr(bridge, "hardware_utils", None)
     if platform == "cuda" and hasattr(hardware, "has_visible_nvidia_gpu"):
         hardware.has_visible_nvidia_gpu = lambda: True
+
+
+def tell_devices(bridge, platform):
+    """jax_num_cpu_devices goes to JAX's own CPU backend only. Our library reads it while it starts."""
+    setting = getattr(bridge, "num_cpu_devices", None)
+    if setting is None:
+        setting = getattr(bridge, "NUM_CPU_DEVICES", None)  # an older JAX
+
+    def wrap(c_api=None):
+        registration = bridge._backend_factories.get(platform)
+        if registration is None or getattr(registration.factory, "tells_devices", False):
+            return
+        create = registration.factory
+
+        def factory(*args, **kwargs):
+            if setting is not None and setting.value > 0:
+                os.environ["SALUS_HOST_DEVICES"] = str(setting.value)
+            try:
+                return create(*args, **kwargs)
+            finally:
+                os.environ.pop("SALUS_HOST_DEVICES", None)
+
+        factory.tells_devices = True
+        registration.factory = factory
+
+    bridge.register_plugin_callbacks(wrap)
 
 
 def take_place(bridge, platform):
@@ -71,3 +99,4 @@ def register():
     dumps.watch()
     if not job.launched_platform():
         take_place(bridge, platform)
+    tell_devices(bridge, platform)

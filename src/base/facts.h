@@ -49,7 +49,17 @@ struct sal_memory_facts {
 	struct sal_text kind, debug_string, to_string;
 };
 
-/* One device and the memories it can address. */
+/* A chip: one of the devices of a stream that has several. */
+struct sal_chip_facts {
+	int32_t device_id, local_hardware_id;
+	struct sal_text kind, debug_string, to_string;
+	struct sal_values attributes;
+	const struct sal_memory_facts *memories;
+	size_t memory_count;
+	size_t default_memory; /* index in memories */
+};
+
+/* The first device and the memories it can address, and further devices if there are any. */
 struct sal_device_facts {
 	struct sal_text platform_name, platform_version;
 	/* These are not sent to clients. */
@@ -67,6 +77,8 @@ struct sal_device_facts {
 	const struct sal_memory_facts *memories;
 	size_t memory_count;
 	size_t default_memory; /* index in memories */
+	const struct sal_chip_facts *others; /* devices 1, 2, ... */
+	size_t other_count;
 };
 
 /* Device and host bytes of a program, from PJRT_Executable_GetCompiledMemoryStats. */
@@ -96,6 +108,13 @@ struct sal_program_facts {
 	struct sal_program_memory memory;
 	struct sal_values costs;
 	struct sal_text device_assignment; /* serialised; may be empty */
+	/*
+	 * The chips that run the program together, in the order of their argument lists. None: the
+	 * first chip alone; facts that were unpacked always name it.
+	 */
+	const uint32_t *chips;
+	size_t chip_count;
+	bool is_portable; /* runs on any one chip, which each execution names */
 };
 
 /*

@@ -14,6 +14,7 @@ void sal_frame_encode(const struct sal_frame *frame, uint8_t head[SAL_FRAME_HEAD
 	sal_pack_init(&p, head, SAL_FRAME_HEAD_BYTES);
 	sal_pack_u32(&p, FRAME_MAGIC);
 	sal_pack_u32(&p, frame->code);
+	sal_pack_u32(&p, frame->devices);
 	sal_pack_u64(&p, frame->id);
 	for (int i = 0; i < SAL_FRAME_PARTS; i++)
 		sal_pack_u64(&p, frame->sizes[i]);
@@ -29,6 +30,7 @@ int sal_frame_decode(const uint8_t head[SAL_FRAME_HEAD_BYTES], struct sal_frame 
 	sal_unpack_init(&u, head, SAL_FRAME_HEAD_BYTES);
 	magic = sal_unpack_u32(&u);
 	out_frame->code = sal_unpack_u32(&u);
+	out_frame->devices = sal_unpack_u32(&u);
 	out_frame->id = sal_unpack_u64(&u);
 	for (int i = 0; i < SAL_FRAME_PARTS; i++)
 		out_frame->sizes[i] = sal_unpack_u64(&u);

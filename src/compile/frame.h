@@ -13,7 +13,7 @@
 
 #include "base/err.h"
 
-#define SAL_FRAME_HEAD_BYTES 40
+#define SAL_FRAME_HEAD_BYTES 44
 #define SAL_FRAME_PARTS 3
 /* The limit for all parts together. */
 #define SAL_FRAME_BYTES_MAX (UINT64_C(1) << 30)
@@ -21,6 +21,7 @@
 struct sal_frame {
 	uint64_t id; /* an answer has the id of its question */
 	uint32_t code; /* 0 or a positive enum sal_code */
+	uint32_t devices; /* in a question: that the program may use; 0: one */
 	uint64_t sizes[SAL_FRAME_PARTS];
 };
 

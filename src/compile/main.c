@@ -46,7 +46,9 @@ struct worker {
 	const struct sal_device_ops *ops;
 	const struct sal_compiler_ops *compiler;
 	struct sal_device *device; /* owned */
-	struct sal_stream *stream; /* owned */
+	struct sal_stream *stream; /* owned; with one device */
+	struct sal_stream *wide; /* owned; with wide_devices of them; NULL: not open */
+	uint32_t wide_devices;
 	const char *plugin;
 	const char *plugin_options[SAL_PLUGIN_OPTIONS_MAX + 1];
 	size_t option_count;
@@ -147,7 +149,8 @@ static int check_compiled(const struct worker *w, struct sal_text format, struct
 	return rc;
 }
 
-static bool compile(const struct worker *w, const struct sal_frame *f, const char *bytes)
+static bool compile(const struct worker *w, struct sal_stream *s, const struct sal_frame *f,
+		    const char *bytes)
 {
 	struct sal_text format = { bytes, f->sizes[0] };
 	struct sal_text program = { format.at + format.size, f->sizes[1] };
@@ -157,7 +160,7 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 	uint64_t scratch_bytes;
 	bool fine;
 
-	if (w->compiler->compile(w->stream, format, program, options, &compiled, &err) < 0)
+	if (w->compiler->compile(s, format, program, options, &compiled, &err) < 0)
 		return send_error(w, f->id, &err);
 	if (check_compiled(w, format, program, compiled, &scratch_bytes, &err) < 0)
 		fine = send_error(w, f->id, &err);
@@ -167,12 +170,38 @@ static bool compile(const struct worker *w, const struct sal_frame *f, const cha
 	return fine;
 }
 
-static bool compile_within(const struct worker *w, const struct sal_frame *f, const char *bytes)
+/* A stream with so many devices. One wide stream stays open: jobs with several devices are rare. */
+static int find_stream(struct worker *w, uint32_t devices, struct sal_stream **out_stream,
+		       struct sal_err *err)
 {
+	int rc = SAL_OK;
+
+	*out_stream = w->stream;
+	if (devices <= 1)
+		return SAL_OK;
+	if (w->wide && w->wide_devices != devices) {
+		w->ops->close_stream(w->wide);
+		w->wide = NULL;
+	}
+	if (!w->wide && !w->ops->open_wide)
+		return sal_err_set(err, SAL_UNIMPLEMENTED, "the device cannot be divided");
+	if (!w->wide)
+		rc = w->ops->open_wide(w->device, 0, devices, &w->wide, err);
+	w->wide_devices = devices;
+	*out_stream = w->wide;
+	return rc;
+}
+
+static bool compile_within(struct worker *w, const struct sal_frame *f, const char *bytes)
+{
+	struct sal_err err = { 0 };
+	struct sal_stream *s;
 	bool fine;
 
+	if (find_stream(w, f->devices, &s, &err) < 0)
+		return send_error(w, f->id, &err);
 	sal_allowance_begin(&w->limits);
-	fine = compile(w, f, bytes);
+	fine = compile(w, s, f, bytes);
 	sal_allowance_end();
 	return fine;
 }

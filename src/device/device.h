@@ -8,6 +8,11 @@
  * A stream runs the iterations of one lane. It is a vendor client of its own. Buffers and loaded
  * programs belong to the stream on which they were made, and may be used only there.
  *
+ * A stream has one device of the vendor's client, or several: a wide stream. These are its chips.
+ * They share one memory, and a program may run on several of them together. Each chip is a stream
+ * of its own for buffers: upload, restore and adopt take it, and a buffer belongs to one chip.
+ * Programs belong to the whole stream.
+ *
  * A stream has a tier. Where the device has tiers, iterations of tier 1 get what iterations of tier
  * 0 leave over. On a host device (XLA:CPU) all that computes for a stream of tier 1 has a lower
  * priority (SAL_TIER_NICE), whichever thread calls execute.
@@ -75,11 +80,6 @@ enum sal_upload_mode {
 	SAL_UPLOAD_ALIAS, /* data stays valid and unchanged until `released` is called */
 };
 
-/* What a device says of the memory of a stream. 0: it does not say. */
-struct sal_stream_memory {
-	uint64_t used_bytes, peak_bytes;
-};
-
 struct sal_device_ops {
 	const char *name;
 
@@ -100,6 +100,19 @@ struct sal_device_ops {
 	/* tier is less than SAL_TIERS. A device without tiers ignores it. */
 	int (*open_stream)(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
 			   struct sal_err *err);
+	/*
+	 * Optional: NULL if a stream of the device has one chip. Opens a stream with so many chips,
+	 * more than one. describe gives the facts of the stream, valid until it is closed.
+	 */
+	int (*open_wide)(struct sal_device *d, uint32_t tier, uint32_t chips,
+			 struct sal_stream **out_stream, struct sal_err *err);
+	int (*describe)(struct sal_stream *s, const struct sal_device_facts **out_facts,
+			struct sal_err *err);
+	/* The chip with this number as a stream; chip 0 is the stream itself. Optional likewise. */
+	struct sal_stream *(*chip)(struct sal_stream *s, uint32_t chip);
+	/* Copies to a chip of the same stream. Optional likewise. */
+	int (*copy_to)(struct sal_buffer *b, struct sal_stream *chip,
+		       struct sal_buffer **out_buffer, struct sal_err *err);
 	/*
 	 * All buffers and programs of the stream must be freed, and buffers that other streams
 	 * adopted from it. Accepts NULL.

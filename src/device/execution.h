@@ -15,12 +15,18 @@ struct sal_buffer;
 typedef void sal_done_fn(void *ctx, int code, const char *message);
 
 struct sal_execution {
+	/*
+	 * For each chip of the program a list of arguments and a list of outputs, one list behind
+	 * the other. The counts are those of one list.
+	 */
 	struct sal_buffer *const *args;
 	size_t arg_count;
-	const int64_t *retained; /* arguments that must not be donated */
+	const int64_t *retained; /* arguments that must not be donated, in no list */
 	size_t retained_count;
 	struct sal_buffer **outputs; /* filled in; one for each output of the program */
 	size_t output_count;
+	size_t chip_count; /* of the program; 0: one */
+	uint32_t chip; /* that runs the program, if it is portable */
 	/*
 	 * The call is known to return before the program computes. So a stream of tier 1 needs no
 	 * thread of low priority for the call.
@@ -32,6 +38,11 @@ struct sal_execution {
 	void *done_ctx;
 	sal_call_fn *call; /* serves the program's calls (call.h); NULL: calls fail */
 	void *call_ctx;
+};
+
+/* What a device says of the memory of a stream. 0: it does not say. */
+struct sal_stream_memory {
+	uint64_t used_bytes, peak_bytes;
 };
 
 #endif

@@ -240,6 +240,7 @@ static void init_lists(struct svc_server *server)
 	svc_lock_init(&server->lock);
 	svc_carriers_init(&server->carriers);
 	svc_streams_init(server);
+	svc_kinds_init(server);
 	TAILQ_INIT(&server->sessions);
 	TAILQ_INIT(&server->posted);
 	TAILQ_INIT(&server->tasks);
@@ -373,6 +374,7 @@ void svc_server_close(struct svc_server *server)
 	svc_trace_close(&server->trace);
 	close_device(server);
 	free(server->facts);
+	svc_kinds_fini(server);
 	svc_listen_close(&server->listen);
 	svc_ledger_fini(&server->ledger);
 	svc_idmap_fini(&server->by_id);

@@ -34,6 +34,7 @@
 #include "service/load.h"
 #include "service/lock.h"
 #include "service/memory/buffer.h"
+#include "service/memory/kind.h"
 #include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
@@ -55,7 +56,8 @@ struct svc_server {
 	bool has_tiers; /* of the device */
 	bool has_link; /* copies to the device go over a link, whose speed salusd measures */
 	uint32_t cpus; /* that this process may use */
-	struct svc_stream streams[SVC_STREAMS_MAX];
+	struct svc_stream streams[SVC_KINDS_MAX * SVC_STREAMS_MAX]; /* by kind, tier and lane */
+	struct svc_kind kinds[SVC_KINDS_MAX];
 	struct svc_ledger ledger; /* has its own lock */
 	void *facts; /* owned; about the device, packed for clients */
 	size_t fact_size;

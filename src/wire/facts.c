@@ -12,6 +12,7 @@
 
 #include "base/array.h"
 #include "wire/pack.h"
+#include "wire/record.h"
 
 /* The first bytes. The last of them is the version of the format. */
 #define DEVICE_MARK 0x01464453u /* "SDF" 1 */
@@ -21,6 +22,7 @@
 #define VALUE_BYTES 12u
 #define MEMORY_BYTES 20u
 #define OUTPUT_BYTES 28u
+#define CHIP_BYTES 32u
 
 struct shelf {
 	char *at; /* NULL: only count */
@@ -123,6 +125,33 @@ static struct sal_values unpack_values(struct sal_unpack *u, struct shelf *shelf
 	return (struct sal_values){ .at = at, .count = count };
 }
 
+static void pack_memories(struct sal_pack *p, const struct sal_memory_facts *at, size_t count,
+			  size_t by_default)
+{
+	sal_pack_u32(p, (uint32_t)count);
+	for (size_t i = 0; i < count; i++) {
+		const struct sal_memory_facts *m = &at[i];
+
+		sal_pack_u32(p, (uint32_t)m->id);
+		sal_pack_u32(p, (uint32_t)m->kind_id);
+		sal_pack_text(p, m->kind);
+		sal_pack_text(p, m->debug_string);
+		sal_pack_text(p, m->to_string);
+	}
+	sal_pack_u32(p, (uint32_t)by_default);
+}
+
+static void pack_chip(struct sal_pack *p, const struct sal_chip_facts *c)
+{
+	sal_pack_u32(p, (uint32_t)c->device_id);
+	sal_pack_u32(p, (uint32_t)c->local_hardware_id);
+	sal_pack_text(p, c->kind);
+	sal_pack_text(p, c->debug_string);
+	sal_pack_text(p, c->to_string);
+	pack_values(p, c->attributes);
+	pack_memories(p, c->memories, c->memory_count, c->default_memory);
+}
+
 static void pack_device(struct sal_pack *p, const struct sal_device_facts *f)
 {
 	sal_pack_u32(p, DEVICE_MARK);
@@ -138,17 +167,12 @@ static void pack_device(struct sal_pack *p, const struct sal_device_facts *f)
 	sal_pack_text(p, f->debug_string);
 	sal_pack_text(p, f->to_string);
 	pack_values(p, f->device_attributes);
-	sal_pack_u32(p, (uint32_t)f->memory_count);
-	for (size_t i = 0; i < f->memory_count; i++) {
-		const struct sal_memory_facts *m = &f->memories[i];
-
-		sal_pack_u32(p, (uint32_t)m->id);
-		sal_pack_u32(p, (uint32_t)m->kind_id);
-		sal_pack_text(p, m->kind);
-		sal_pack_text(p, m->debug_string);
-		sal_pack_text(p, m->to_string);
-	}
-	sal_pack_u32(p, (uint32_t)f->default_memory);
+	pack_memories(p, f->memories, f->memory_count, f->default_memory);
+	if (f->other_count == 0)
+		return; /* clients before minor 6 read no further */
+	sal_pack_u32(p, (uint32_t)f->other_count);
+	for (size_t i = 0; i < f->other_count; i++)
+		pack_chip(p, &f->others[i]);
 }
 
 static const struct sal_memory_facts *unpack_memories(struct sal_unpack *u, size_t count,
@@ -169,6 +193,49 @@ static const struct sal_memory_facts *unpack_memories(struct sal_unpack *u, size
 	return memories;
 }
 
+static size_t unpack_default_memory(struct sal_unpack *u, size_t count)
+{
+	size_t index = sal_unpack_u32(u);
+
+	if (index >= count && count > 0)
+		u->failed = true;
+	return index;
+}
+
+static struct sal_chip_facts unpack_chip(struct sal_unpack *u, struct shelf *shelf)
+{
+	struct sal_chip_facts c = { .device_id = (int32_t)sal_unpack_u32(u) };
+
+	c.local_hardware_id = (int32_t)sal_unpack_u32(u);
+	c.kind = sal_unpack_text(u);
+	c.debug_string = sal_unpack_text(u);
+	c.to_string = sal_unpack_text(u);
+	c.attributes = unpack_values(u, shelf);
+	c.memory_count = sal_unpack_count(u, MEMORY_BYTES);
+	c.memories = unpack_memories(u, c.memory_count, shelf);
+	c.default_memory = unpack_default_memory(u, c.memory_count);
+	return c;
+}
+
+static void unpack_others(struct sal_unpack *u, struct shelf *shelf, struct sal_device_facts *f)
+{
+	struct sal_chip_facts *others;
+
+	if (u->left == 0)
+		return; /* one device */
+	f->other_count = sal_unpack_count(u, CHIP_BYTES);
+	if (f->other_count == 0 || f->other_count >= SAL_DEVICES_MAX)
+		u->failed = true;
+	others = shelf_take(shelf, f->other_count, sizeof(*others));
+	for (size_t i = 0; i < f->other_count && !u->failed; i++) {
+		struct sal_chip_facts c = unpack_chip(u, shelf);
+
+		if (others)
+			others[i] = c;
+	}
+	f->others = others;
+}
+
 static void unpack_device(struct sal_unpack *u, struct shelf *shelf, struct sal_device_facts *f)
 {
 	if (sal_unpack_u32(u) != DEVICE_MARK)
@@ -187,9 +254,20 @@ static void unpack_device(struct sal_unpack *u, struct shelf *shelf, struct sal_
 	f->device_attributes = unpack_values(u, shelf);
 	f->memory_count = sal_unpack_count(u, MEMORY_BYTES);
 	f->memories = unpack_memories(u, f->memory_count, shelf);
-	f->default_memory = sal_unpack_u32(u);
-	if (f->default_memory >= f->memory_count && f->memory_count > 0)
-		u->failed = true;
+	f->default_memory = unpack_default_memory(u, f->memory_count);
+	unpack_others(u, shelf, f);
+}
+
+/* A program of the first chip alone has none, as clients before minor 6 expect it. */
+static void pack_chips(struct sal_pack *p, const struct sal_program_facts *f)
+{
+	size_t count = f->is_portable ? 0 : f->chip_count;
+
+	if (!f->is_portable && (count == 0 || (count == 1 && f->chips[0] == 0)))
+		return;
+	sal_pack_u32(p, (uint32_t)count);
+	for (size_t i = 0; i < count; i++)
+		sal_pack_u32(p, f->chips[i]);
 }
 
 static void pack_program(struct sal_pack *p, const struct sal_program_facts *f)
@@ -227,6 +305,7 @@ static void pack_program(struct sal_pack *p, const struct sal_program_facts *f)
 		sal_pack_i64(p, sizes[i]);
 	pack_values(p, f->costs);
 	sal_pack_text(p, f->device_assignment);
+	pack_chips(p, f);
 }
 
 static const struct sal_output_facts *unpack_outputs(struct sal_unpack *u, size_t count,
@@ -266,6 +345,31 @@ static const uint32_t *unpack_donated(struct sal_unpack *u, size_t count, struct
 	return donated;
 }
 
+static void unpack_chips(struct sal_unpack *u, struct shelf *shelf, struct sal_program_facts *f)
+{
+	bool is_told = u->left > 0;
+	uint32_t *chips;
+
+	f->chip_count = is_told ? sal_unpack_count(u, sizeof(uint32_t)) : 1;
+	f->is_portable = f->chip_count == 0;
+	if (f->is_portable)
+		f->chip_count = 1; /* the one that an execution names */
+	if (f->chip_count > SAL_DEVICES_MAX)
+		u->failed = true;
+	chips = shelf_take(shelf, f->chip_count, sizeof(*chips));
+	for (size_t i = 0; i < f->chip_count && is_told && !f->is_portable && !u->failed; i++) {
+		uint32_t chip = sal_unpack_u32(u);
+
+		if (chip >= SAL_DEVICES_MAX)
+			u->failed = true;
+		if (f->chip_count == 1 && chip == 0) /* such a program has no list */
+			u->failed = true;
+		if (chips)
+			chips[i] = chip;
+	}
+	f->chips = chips;
+}
+
 static void unpack_program(struct sal_unpack *u, struct shelf *shelf, struct sal_program_facts *f)
 {
 	struct sal_program_memory *m = &f->memory;
@@ -291,6 +395,7 @@ static void unpack_program(struct sal_unpack *u, struct shelf *shelf, struct sal
 		*sizes[i] = sal_unpack_i64(u);
 	f->costs = unpack_values(u, shelf);
 	f->device_assignment = sal_unpack_text(u);
+	unpack_chips(u, shelf, f);
 }
 
 void *sal_device_facts_pack(const struct sal_device_facts *facts, size_t *out_size)

@@ -9,7 +9,7 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 5
+#define SAL_WIRE_MINOR 6
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
 /* The minor from which on a client understands news: a done of request 0 with code 0. */
@@ -18,6 +18,8 @@
 #define SAL_MINOR_REFUSED 4
 /* The minor from which on a client may serve calls of its programs. */
 #define SAL_MINOR_CALLS 5
+/* The minor from which on a session may have several devices. */
+#define SAL_MINOR_DEVICES 6
 
 /* Size of the hello before minor 3, which adds the deadline. */
 #define SAL_HELLO_BYTES_MIN 184
@@ -37,6 +39,11 @@ struct sal_hello {
 	uint64_t total_ns; /* declared; 0: not declared */
 	char name[SAL_NAME_BYTES]; /* ends in NUL */
 	uint64_t deadline_ns; /* of each iteration; 0: none; since minor 3 */
+	/*
+	 * How many devices the session wants, since minor 6; 0: not declared. host_devices counts
+	 * only if salusd's device is the host: such are the settings of JAX's own CPU backend.
+	 */
+	uint32_t devices, host_devices;
 };
 
 enum sal_hello_kind {
@@ -77,7 +84,7 @@ struct sal_grown {
 	uint64_t bytes;
 };
 
-_Static_assert(sizeof(struct sal_hello) == 192, "hello");
+_Static_assert(sizeof(struct sal_hello) == 200, "hello");
 _Static_assert(sizeof(struct sal_welcome) == 320, "welcome");
 
 #endif

@@ -68,10 +68,12 @@ static bool upload_is_valid(const struct sal_msg_upload *m)
 
 static bool execute_is_valid(const struct sal_msg_execute *m)
 {
-	if (m->arg_count > SAL_ARGS_MAX || m->output_count > SAL_ARGS_MAX ||
-	    m->retained_count > m->arg_count)
+	uint64_t lists = m->header.devices > 1 ? m->header.devices : 1;
+
+	if (lists > SAL_DEVICES_MAX || lists * m->arg_count > SAL_ARGS_MAX ||
+	    lists * m->output_count > SAL_ARGS_MAX || m->retained_count > m->arg_count)
 		return false;
-	return has_tail(&m->header, (uint64_t)m->arg_count * sizeof(uint64_t) +
+	return has_tail(&m->header, lists * m->arg_count * sizeof(uint64_t) +
 					    (uint64_t)m->retained_count * sizeof(uint32_t));
 }
 
@@ -131,7 +133,7 @@ bool sal_submit_is_valid(const struct sal_header *h)
 	size_t fixed = fixed_size(h->type);
 
 	if (fixed == 0 || h->type >= SAL_MSG_SUBMIT_END || h->size < fixed ||
-	    h->size > SAL_RECORD_MAX)
+	    h->size > SAL_RECORD_MAX || h->device >= SAL_DEVICES_MAX)
 		return false;
 	switch (h->type) {
 	case SAL_MSG_COMPILE:

@@ -19,6 +19,8 @@
 #define SAL_CALL_ARRAYS_MAX 256
 /* The most bytes of one operand or result. */
 #define SAL_CALL_BYTES_MAX (UINT64_C(1) << 40)
+/* Most devices of a session. */
+#define SAL_DEVICES_MAX 64
 
 enum sal_message {
 	SAL_MSG_PAD = 0, /* skip to the ring's start */
@@ -48,7 +50,9 @@ enum sal_message {
 struct sal_header {
 	uint32_t size; /* of the whole record, header included */
 	uint16_t type; /* enum sal_message */
-	uint16_t reserved;
+	/* Upload, copy: the device that gets the buffer. Execute: the device of a portable program. */
+	uint8_t device;
+	uint8_t devices; /* execute: lists of arguments; 0 or 1: one */
 };
 
 /* Bytes in the arena. */

@@ -71,6 +71,10 @@ struct sal_msg_download {
 /*
  * Run; outputs become buffers first_output, first_output + 1, ... Ids of arguments (u64) follow,
  * then numbers of retained arguments (u32).
+ *
+ * A program of several devices has a list of arguments and a list of outputs for each device, one
+ * list behind the other. arg_count and output_count are those of one list. The retained arguments
+ * are the same in all lists.
  */
 struct sal_msg_execute {
 	struct sal_header header;

@@ -374,7 +374,7 @@ static void a_done_instead(struct spoken *s)
 
 	memset(&s->record, 0, sizeof(s->record));
 	s->record.done =
-		(struct sal_msg_done){ .header = { sizeof(s->record.done), SAL_MSG_DONE, 0 },
+		(struct sal_msg_done){ .header = { sizeof(s->record.done), SAL_MSG_DONE, 0, 0 },
 				       .request = request };
 	s->room = sizeof(s->record.done);
 }
@@ -385,7 +385,7 @@ static void a_reply_instead(struct spoken *s)
 
 	memset(&s->record, 0, sizeof(s->record));
 	s->record.reply =
-		(struct sal_msg_reply){ .header = { sizeof(s->record.reply), SAL_MSG_REPLY, 0 },
+		(struct sal_msg_reply){ .header = { sizeof(s->record.reply), SAL_MSG_REPLY, 0, 0 },
 					.request = request,
 					.value = 16 };
 	s->room = sizeof(s->record.reply);

@@ -460,6 +460,12 @@ static void a_program_survives_the_round_trip(void **state)
 	loaded_destroy(p);
 	client_destroy(t->client);
 	t->client = client_create(); /* another session can load the program, too */
+	{
+		ARGS(Client_Devices, a, .client = t->client);
+
+		ok(api->PJRT_Client_Devices(&a));
+		t->device = a.devices[0];
+	}
 	ok(deserialize(t, blob, size, &q));
 	e = executable_of(q);
 	{

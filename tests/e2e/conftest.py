@@ -383,10 +383,10 @@ def clean_env(folder):
     return {**env, **sanitizers, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def direct_env(folder, plugin):
+def direct_env(folder, plugin, devices=1):
     config = folder / "plugin.json"
     config.write_text(json.dumps({"library_path": str(plugin),
-                                  "create_options": {"cpu_device_count": 1}}))
+                                  "create_options": {"cpu_device_count": devices}}))
     return {**clean_env(folder), "JAX_PLATFORMS": "cpu",
             "PJRT_NAMES_AND_LIBRARY_PATHS": f"cpu:{config}"}
 
@@ -503,6 +503,42 @@ def salus_runner(tmp_path):
     yield make
     for runner in runners:
         runner.stop()
+
+
+@pytest.fixture
+def wide_runner(tmp_path):
+    """wide_runner(daemon, n): a runner of `salus run --devices n`."""
+    runners = []
+
+    def make(daemon, n):
+        prefix = [BUILD / "bin" / "salus", "run", "--devices", str(n), "--"]
+        runners.append(Runner(tmp_path / f"wide{len(runners)}", prefix, daemon.env))
+        return runners[-1]
+
+    yield make
+    for runner in runners:
+        runner.stop()
+
+
+@pytest.fixture
+def wide(daemon, wide_runner):
+    """wide(n): the same, with the daemon of the test."""
+    return lambda n: wide_runner(daemon, n)
+
+
+@pytest.fixture(scope="session")
+def direct_wide(tmp_path_factory, plugin):
+    """direct_wide(job, n): what the job prints on the plugin in-process with n devices."""
+    known = {}
+
+    def run(job, n):
+        if (job, n) not in known:
+            folder = tmp_path_factory.mktemp(f"direct{n}")
+            known[job, n] = Runner(folder / "run", [], direct_env(folder, plugin, n))(job, deadline_s=300)
+            assert known[job, n].code == 0, known[job, n].describe()
+        return known[job, n].stdout
+
+    return run
 
 
 @pytest.fixture

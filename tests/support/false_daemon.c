@@ -206,7 +206,7 @@ static void say_word(struct talk *t, const char *word)
 	uint32_t length = (uint32_t)strlen(word);
 	struct spoken s = { .record.done = {
 				    .header = { sal_record_size(sizeof(s.record.done), length),
-						SAL_MSG_DONE, 0 },
+						SAL_MSG_DONE, 0, 0 },
 				    .tail_size = length } };
 
 	must(s.record.header.size <= sizeof(s.record), "the message is too long");
@@ -234,7 +234,7 @@ static void speak(struct talk *t, enum answer to, struct spoken *s)
 static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t value)
 {
 	struct spoken s = { .record.reply = {
-				    .header = { sizeof(s.record.reply), SAL_MSG_REPLY, 0 },
+				    .header = { sizeof(s.record.reply), SAL_MSG_REPLY, 0, 0 },
 				    .request = request,
 				    .value = value } };
 
@@ -244,7 +244,7 @@ static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t val
 static void done(struct talk *t, enum answer to, uint64_t request, uint32_t tail)
 {
 	uint32_t size = sal_record_size(sizeof(struct sal_msg_done), tail);
-	struct spoken s = { .record.done = { .header = { size, SAL_MSG_DONE, 0 },
+	struct spoken s = { .record.done = { .header = { size, SAL_MSG_DONE, 0, 0 },
 					     .request = request,
 					     .tail_size = tail } };
 
@@ -254,7 +254,7 @@ static void done(struct talk *t, enum answer to, uint64_t request, uint32_t tail
 static void released(struct talk *t, struct sal_place_in_arena place)
 {
 	struct spoken s = { .record.released = {
-				    .header = { sizeof(s.record.released), SAL_MSG_RELEASED, 0 },
+				    .header = { sizeof(s.record.released), SAL_MSG_RELEASED, 0, 0 },
 				    .place = place } };
 
 	speak(t, ANSWER_UPLOAD_PLACED, &s);

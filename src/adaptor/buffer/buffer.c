@@ -211,7 +211,7 @@ PJRT_Error *adp_Buffer_OnDeviceSizeInBytes(PJRT_Buffer_OnDeviceSizeInBytes_Args 
 
 PJRT_Error *adp_Buffer_Device(PJRT_Buffer_Device_Args *args)
 {
-	args->device = &args->buffer->client->device;
+	args->device = args->buffer->memory->device;
 	return NULL;
 }
 
@@ -332,6 +332,8 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 
 	if (atomic_load(&from->deleted))
 		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	if (memory->device->client != from->client)
+		return adp_error(SAL_UNIMPLEMENTED, "salus: a copy to a device of another client");
 	error = adp_late_send(from);
 	if (error)
 		return error;
@@ -343,6 +345,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = to });
 		return adp_unavailable(conn);
 	}
+	m->header.device = (uint8_t)memory->device->number;
 	m->from = from->id;
 	m->to = to->id;
 	adp_send(conn, true);
@@ -353,7 +356,10 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 
 PJRT_Error *adp_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args *args)
 {
-	return copy_to(args->buffer, args->buffer->memory, &args->dst_buffer);
+	PJRT_Memory *memory =
+		adp_memory_of_kind(args->dst_device, args->buffer->memory->facts->kind);
+
+	return copy_to(args->buffer, memory, &args->dst_buffer);
 }
 
 PJRT_Error *adp_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args *args)

@@ -45,10 +45,11 @@ static void copy_in(const struct host_array *a, uint64_t size, void *to)
 }
 
 /* from is NULL if the bytes ride in the record. */
-static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct host_array *a,
-			       PJRT_Buffer_Type type, const struct adp_range *from)
+static PJRT_Error *send_upload(PJRT_Buffer *b, const struct host_array *a,
+			       const struct adp_range *from)
 {
-	uint64_t size = adp_host_bytes(type, a->dims, a->rank);
+	PJRT_Client *client = b->client;
+	uint64_t size = adp_host_bytes(b->type, a->dims, a->rank);
 	size_t dims = a->rank * sizeof(int64_t);
 	struct sal_msg_upload *m =
 		adp_reserve(client->conn, SAL_MSG_UPLOAD,
@@ -56,8 +57,9 @@ static PJRT_Error *send_upload(PJRT_Client *client, uint64_t id, const struct ho
 
 	if (!m)
 		return adp_unavailable(client->conn);
-	m->id = id;
-	m->type = type;
+	m->header.device = (uint8_t)b->memory->device->number;
+	m->id = b->id;
+	m->type = b->type;
 	m->rank = (uint32_t)a->rank;
 	m->size = size;
 	if (dims)
@@ -128,7 +130,7 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 		adp_range_free(client->conn, &range);
 		return adp_out_of_memory();
 	}
-	error = send_upload(client, b->id, a, shape->type, range.at ? &range : NULL);
+	error = send_upload(b, a, range.at ? &range : NULL);
 	if (error) {
 		adp_range_free(client->conn, &range);
 		drop(b);
@@ -139,9 +141,10 @@ static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 	return NULL;
 }
 
-static PJRT_Memory *memory_or_default(PJRT_Client *client, PJRT_Memory *memory)
+/* The memory, else the default one of the device, else that of the first device. */
+static PJRT_Memory *choose_memory(PJRT_Client *client, PJRT_Memory *memory, PJRT_Device *device)
 {
-	return memory ? memory : adp_memory_default(client);
+	return memory ? memory : adp_memory_default(device ? device : client->devices[0]);
 }
 
 PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args *args)
@@ -154,7 +157,7 @@ PJRT_Error *adp_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Arg
 		.strides = args->num_byte_strides ? args->byte_strides : NULL,
 	};
 	struct adp_shape shape = { args->type, args->num_dims, args->dims,
-				   memory_or_default(args->client, args->memory), NULL };
+				   choose_memory(args->client, args->memory, args->device), NULL };
 	struct adp_promise *copied;
 	PJRT_Error *error;
 
@@ -232,13 +235,14 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 		args->element_type,
 		args->num_dims,
 		args->dims,
-		memory_or_default(
+		choose_memory(
 			args->client,
 			args->struct_size >=
 					PJRT_STRUCT_SIZE(PJRT_Client_CreateViewOfDeviceBuffer_Args,
 							 memory)
 				? args->memory
-				: NULL),
+				: NULL,
+			args->device),
 		NULL,
 	};
 	int64_t strides[SAL_RANK_MAX];
@@ -265,7 +269,7 @@ PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitialized
 		.strides = zero_strides,
 	};
 	struct adp_shape shape = { args->shape_element_type, args->shape_num_dims, args->shape_dims,
-				   memory_or_default(args->client, args->memory), NULL };
+				   choose_memory(args->client, args->memory, args->device), NULL };
 
 	return upload(args->client, &a, &shape, &args->buffer);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * client - PJRT_Client: the session as PJRT sees it. It has one device.
+ * client - PJRT_Client: the session as PJRT sees it. It has one device, or as many as the job wants.
  *
  * All facts arrive with the greeting. So nothing here can fail except Create.
  *
- * Owns: the connection, the facts. Threads: any.
+ * Owns: the connection, the facts, the devices. Threads: any.
  */
 #ifndef SAL_ADAPTOR_CLIENT_CLIENT_H
 #define SAL_ADAPTOR_CLIENT_CLIENT_H
@@ -21,8 +21,6 @@
 #include "adaptor/function.h"
 #include "base/facts.h"
 
-#define ADP_MEMORIES_MAX 8
-
 struct adp_conn;
 
 struct PJRT_Client {
@@ -34,15 +32,15 @@ struct PJRT_Client {
 	struct sal_device_facts *facts; /* owned; points into the connection's bytes */
 	char *version; /* owned; the vendor's, marked as ours: see client.c */
 	struct adp_flags flags; /* of the job when the client was created, as in XLA */
-	PJRT_Device device;
-	PJRT_Device *devices[1];
-	PJRT_DeviceDescription description;
-	PJRT_DeviceDescription *descriptions[1];
+	size_t device_count;
+	PJRT_Device *all; /* owned; the devices */
+	/* Lists that PJRT gives out, owned. */
+	PJRT_Device **devices;
+	PJRT_DeviceDescription **descriptions;
+	PJRT_Memory **memory_list;
+	size_t memory_count; /* of all devices */
 	PJRT_TopologyDescription topology;
-	PJRT_Memory memories[ADP_MEMORIES_MAX];
-	PJRT_Memory *memory_list[ADP_MEMORIES_MAX];
-	size_t memory_count;
-	PJRT_NamedValue *device_attributes, *topology_attributes; /* owned */
+	PJRT_NamedValue *topology_attributes; /* owned */
 	_Atomic int64_t live_bytes; /* of buffers that exist or are being made */
 	_Atomic int64_t
 		peak_bytes; /* the most live_bytes was; for daemons that do not report a peak */

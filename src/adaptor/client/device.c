@@ -10,41 +10,41 @@
 
 PJRT_Error *adp_DeviceDescription_Id(PJRT_DeviceDescription_Id_Args *args)
 {
-	args->id = args->device_description->client->facts->device_id;
+	args->id = args->device_description->device->facts.device_id;
 	return NULL;
 }
 
 PJRT_Error *adp_DeviceDescription_ProcessIndex(PJRT_DeviceDescription_ProcessIndex_Args *args)
 {
-	args->process_index = args->device_description->client->facts->process_index;
+	args->process_index = args->device_description->device->client->facts->process_index;
 	return NULL;
 }
 
 PJRT_Error *adp_DeviceDescription_Attributes(PJRT_DeviceDescription_Attributes_Args *args)
 {
-	args->attributes = args->device_description->client->device_attributes;
-	args->num_attributes = args->device_description->client->facts->device_attributes.count;
+	args->attributes = args->device_description->device->attributes;
+	args->num_attributes = args->device_description->device->facts.attributes.count;
 	return NULL;
 }
 
 PJRT_Error *adp_DeviceDescription_Kind(PJRT_DeviceDescription_Kind_Args *args)
 {
-	ADP_GIVE_TEXT(args, device_kind, args->device_description->client->facts->kind);
+	ADP_GIVE_TEXT(args, device_kind, args->device_description->device->facts.kind);
 }
 
 PJRT_Error *adp_DeviceDescription_DebugString(PJRT_DeviceDescription_DebugString_Args *args)
 {
-	ADP_GIVE_TEXT(args, debug_string, args->device_description->client->facts->debug_string);
+	ADP_GIVE_TEXT(args, debug_string, args->device_description->device->facts.debug_string);
 }
 
 PJRT_Error *adp_DeviceDescription_ToString(PJRT_DeviceDescription_ToString_Args *args)
 {
-	ADP_GIVE_TEXT(args, to_string, args->device_description->client->facts->to_string);
+	ADP_GIVE_TEXT(args, to_string, args->device_description->device->facts.to_string);
 }
 
 PJRT_Error *adp_Device_GetDescription(PJRT_Device_GetDescription_Args *args)
 {
-	args->device_description = &args->device->client->description;
+	args->device_description = &args->device->description;
 	return NULL;
 }
 
@@ -56,20 +56,20 @@ PJRT_Error *adp_Device_IsAddressable(PJRT_Device_IsAddressable_Args *args)
 
 PJRT_Error *adp_Device_LocalHardwareId(PJRT_Device_LocalHardwareId_Args *args)
 {
-	args->local_hardware_id = args->device->client->facts->local_hardware_id;
+	args->local_hardware_id = args->device->facts.local_hardware_id;
 	return NULL;
 }
 
 PJRT_Error *adp_Device_AddressableMemories(PJRT_Device_AddressableMemories_Args *args)
 {
-	args->memories = args->device->client->memory_list;
-	args->num_memories = args->device->client->memory_count;
+	args->memories = args->device->memory_list;
+	args->num_memories = args->device->memory_count;
 	return NULL;
 }
 
 PJRT_Error *adp_Device_DefaultMemory(PJRT_Device_DefaultMemory_Args *args)
 {
-	args->memory = adp_memory_default(args->device->client);
+	args->memory = adp_memory_default(args->device);
 	return NULL;
 }
 
@@ -80,7 +80,7 @@ struct memory_stats {
 /*
  * This does not ask the daemon: it works while the daemon is busy or dead, and while the job is
  * paused. A buffer that is being made counts as in use. The peak is the daemon's, or the bytes in
- * use if they are more.
+ * use if they are more. The devices of a job share one memory, so all of them report the same.
  */
 static struct memory_stats read_memory_stats(PJRT_Client *client)
 {

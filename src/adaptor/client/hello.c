@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "adaptor/client/devices.h"
 #include "base/units.h"
 
 /*
@@ -60,7 +61,8 @@ static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *
 			   "SALUS_KIND is \"%s\", expected training or inference", text);
 }
 
-int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
+int adp_hello_fill(struct sal_hello *hello, const PJRT_NamedValue *options, size_t option_count,
+		   struct sal_err *err)
 {
 	const char *name = getenv("SALUS_JOB_NAME");
 	const char *memory = getenv("SALUS_MEMORY");
@@ -104,6 +106,8 @@ int adp_hello_fill(struct sal_hello *hello, struct sal_err *err)
 		rc = read_memory(memory, hello, err);
 	if (rc >= 0 && kind && *kind)
 		rc = read_kind(kind, hello, err);
+	if (rc >= 0)
+		rc = adp_devices_read(hello, options, option_count, err);
 	return rc;
 }
 

@@ -5,22 +5,22 @@
 
 #include "adaptor/client/client.h"
 
-PJRT_Memory *adp_memory_default(PJRT_Client *client)
+PJRT_Memory *adp_memory_default(PJRT_Device *device)
 {
-	return &client->memories[client->facts->default_memory];
+	return &device->memories[device->facts.default_memory];
 }
 
-PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind)
+PJRT_Memory *adp_memory_of_kind(PJRT_Device *device, struct sal_text kind)
 {
 	size_t i;
 
-	for (i = 0; i < client->memory_count; i++) {
-		struct sal_text k = client->memories[i].facts->kind;
+	for (i = 0; i < device->memory_count; i++) {
+		struct sal_text k = device->memories[i].facts->kind;
 
 		if (k.size == kind.size && memcmp(k.at, kind.at, k.size) == 0)
-			return &client->memories[i];
+			return &device->memories[i];
 	}
-	return adp_memory_default(client);
+	return adp_memory_default(device);
 }
 
 PJRT_Error *adp_Memory_Id(PJRT_Memory_Id_Args *args)
@@ -52,7 +52,7 @@ PJRT_Error *adp_Memory_ToString(PJRT_Memory_ToString_Args *args)
 
 PJRT_Error *adp_Memory_AddressableByDevices(PJRT_Memory_AddressableByDevices_Args *args)
 {
-	args->devices = args->memory->client->devices;
+	args->devices = &args->memory->device->client->devices[args->memory->device->number];
 	args->num_devices = 1;
 	return NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* memory - the kinds of memory that the device has. */
+/* memory - the kinds of memory that a device has. */
 #ifndef SAL_ADAPTOR_CLIENT_MEMORY_H
 #define SAL_ADAPTOR_CLIENT_MEMORY_H
 
@@ -7,13 +7,13 @@
 #include "base/facts.h"
 
 struct PJRT_Memory {
-	PJRT_Client *client; /* borrowed: whose it is */
-	const struct sal_memory_facts *facts; /* borrowed: the client's */
+	PJRT_Device *device; /* borrowed: whose it is */
+	const struct sal_memory_facts *facts; /* borrowed: the device's */
 };
 
-PJRT_Memory *adp_memory_default(PJRT_Client *client);
+PJRT_Memory *adp_memory_default(PJRT_Device *device);
 /* The default memory if there is none of that kind. */
-PJRT_Memory *adp_memory_of_kind(PJRT_Client *client, struct sal_text kind);
+PJRT_Memory *adp_memory_of_kind(PJRT_Device *device, struct sal_text kind);
 
 ADP_FUNCTION(Memory_Id);
 ADP_FUNCTION(Memory_Kind);

@@ -25,7 +25,7 @@ PJRT_Error *adp_TopologyDescription_GetDeviceDescriptions(
 	PJRT_TopologyDescription_GetDeviceDescriptions_Args *args)
 {
 	args->descriptions = args->topology->client->descriptions;
-	args->num_descriptions = 1;
+	args->num_descriptions = args->topology->client->device_count;
 	return NULL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* topology - the topology of one device. It belongs to the client: destroying it does nothing. */
+/* topology - the topology of the devices. It belongs to the client: destroying it does nothing. */
 #ifndef SAL_ADAPTOR_CLIENT_TOPOLOGY_H
 #define SAL_ADAPTOR_CLIENT_TOPOLOGY_H
 

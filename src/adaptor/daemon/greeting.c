@@ -65,6 +65,17 @@ static int receive_facts(int socket, struct adp_greeting *g, struct sal_err *err
 	return sal_socket_receive(socket, g->facts, size, NULL, 0, TIMEOUT_MS, err);
 }
 
+/* An older daemon would give one device, and say nothing. */
+static int check_devices(const struct sal_welcome *w, const struct sal_hello *hello,
+			 struct sal_err *err)
+{
+	if (w->minor >= SAL_MINOR_DEVICES || (hello->devices <= 1 && hello->host_devices <= 1))
+		return SAL_OK;
+	return sal_err_set(err, SAL_FAILED_PRECONDITION,
+			   "the job asks for several devices, and this salusd is too old for that: "
+			   "restart it, so that both are of the same version");
+}
+
 int adp_greet(int socket, const struct sal_hello *hello, struct adp_greeting *out,
 	      struct sal_err *err)
 {
@@ -74,6 +85,8 @@ int adp_greet(int socket, const struct sal_hello *hello, struct adp_greeting *ou
 	rc = sal_socket_send(socket, hello, sizeof(*hello), NULL, 0, err);
 	if (rc >= 0)
 		rc = receive_welcome(socket, out, err);
+	if (rc >= 0)
+		rc = check_devices(&out->welcome, hello, err);
 	if (rc >= 0)
 		rc = receive_facts(socket, out, err);
 	return rc;

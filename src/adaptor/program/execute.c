@@ -13,6 +13,7 @@
 #include "adaptor/daemon/rings.h"
 #include "adaptor/error.h"
 #include "adaptor/event.h"
+#include "adaptor/program/donation.h"
 #include "adaptor/program/program.h"
 #include "adaptor/program/timed.h"
 #include "adaptor/promise.h"
@@ -42,112 +43,64 @@ static void on_lent_executed(void *ctx, const struct adp_answer *answer)
 	adp_loan_unref(loan);
 }
 
-static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+/* The device that runs a list of arguments. */
+static PJRT_Device *device_of(const PJRT_LoadedExecutable_Execute_Args *args, size_t list)
 {
+	struct adp_program *p = args->executable->program;
+
+	if (!p->facts->is_portable)
+		return p->devices[list];
+	return args->execute_device ? args->execute_device : p->client->devices[0];
+}
+
+static PJRT_Error *check_list(const PJRT_LoadedExecutable_Execute_Args *args, size_t list)
+{
+	const PJRT_Device *device = device_of(args, list);
 	size_t i;
 
-	if (args->num_devices != 1)
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu devices asked for, there is one",
-				 args->num_devices);
-	if (args->num_args > SAL_ARGS_MAX)
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: %zu arguments, the most are %d",
-				 args->num_args, SAL_ARGS_MAX);
-	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
-		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
-	if (atomic_load(&args->executable->program->deleted))
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
-	for (i = 0; i < args->num_args; i++)
-		if (atomic_load(&args->argument_lists[0][i]->deleted))
+	for (i = 0; i < args->num_args; i++) {
+		PJRT_Buffer *b = args->argument_lists[list][i];
+
+		if (atomic_load(&b->deleted))
 			return adp_error(SAL_INVALID_ARGUMENT,
 					 "Invalid buffer passed to Execute() as argument %zu: "
 					 "Buffer has been deleted or donated.",
 					 i);
-	return NULL;
-}
-
-static bool is_retained(const PJRT_ExecuteOptions *options, uint32_t arg)
-{
-	size_t i;
-
-	for (i = 0; i < options->num_non_donatable_input_indices; i++)
-		if (options->non_donatable_input_indices[i] == (int64_t)arg)
-			return true;
-	return false;
-}
-
-/* The arguments that this call donates. */
-struct donation {
-	size_t count;
-	uint32_t *args; /* ascending; `few`, or owned */
-	uint32_t few[64];
-};
-
-/*
- * An argument is donated if the program can take over its memory, the host does not retain it, and
- * nobody pins it. Numpy views and dlpack capsules pin a buffer, and the vendor does not donate a
- * pinned one. Pins may change at any moment: they are read once.
- */
-static bool donation_init(struct donation *d, const PJRT_LoadedExecutable_Execute_Args *args)
-{
-	const struct sal_program_facts *facts = args->executable->program->facts;
-	size_t i;
-
-	d->count = 0;
-	d->args = d->few;
-	if (facts->donated_count > SAL_COUNT(d->few))
-		d->args = calloc(facts->donated_count, sizeof(*d->args));
-	if (!d->args)
-		return false;
-	for (i = 0; i < facts->donated_count; i++) {
-		uint32_t arg = facts->donated[i];
-
-		if (arg < args->num_args && !is_retained(args->options, arg) &&
-		    atomic_load(&args->argument_lists[0][arg]->pins) == 0)
-			d->args[d->count++] = arg;
-	}
-	return true;
-}
-
-static void donation_fini(struct donation *d)
-{
-	if (d->args != d->few)
-		free(d->args);
-}
-
-/*
- * A donated buffer must be passed only once. Each call has its own mark: the donated arguments get
- * it, and no other argument may have it.
- */
-static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args,
-				  const struct donation *d)
-{
-	PJRT_Buffer *const *buffers = args->argument_lists[0];
-	uint64_t mark;
-	size_t i, next = 0;
-
-	if (d->count == 0)
-		return NULL;
-	mark = adp_next_id(args->executable->program->conn, 1);
-	for (i = 0; i < d->count; i++)
-		if (atomic_exchange_explicit(&buffers[d->args[i]]->mark, mark,
-					     memory_order_relaxed) == mark)
-			return adp_error(SAL_INVALID_ARGUMENT,
-					 "Attempt to donate the same buffer twice in Execute() "
-					 "(argument %u)",
-					 d->args[i]);
-	for (i = 0; i < args->num_args; i++) {
-		if (next < d->count && d->args[next] == i) {
-			next++;
-			continue;
-		}
-		if (atomic_load_explicit(&buffers[i]->mark, memory_order_relaxed) == mark)
+		if (b->memory->device != device)
 			return adp_error(
 				SAL_INVALID_ARGUMENT,
-				"Attempt to use a buffer that was previously donated in the "
-				"same call to Execute() (argument %zu)",
-				i);
+				"Buffer passed to Execute() as argument %zu of list %zu is "
+				"on device %d, but the program runs on device %d",
+				i, list, b->memory->device->facts.device_id,
+				device->facts.device_id);
 	}
 	return NULL;
+}
+
+static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
+{
+	const struct adp_program *p = args->executable->program;
+	PJRT_Error *error = NULL;
+	size_t list;
+
+	if (args->num_devices != p->device_count)
+		return adp_error(SAL_INVALID_ARGUMENT,
+				 "salus: %zu devices asked for, the program runs on %zu",
+				 args->num_devices, p->device_count);
+	if (args->num_args > SAL_ARGS_MAX / p->device_count ||
+	    p->facts->output_count > SAL_ARGS_MAX / p->device_count)
+		return adp_error(
+			SAL_INVALID_ARGUMENT,
+			"salus: %zu arguments and %zu outputs on %zu devices, the most are "
+			"%d on all together",
+			args->num_args, p->facts->output_count, p->device_count, SAL_ARGS_MAX);
+	if (args->options->num_send_ops > 0 || args->options->num_recv_ops > 0)
+		return adp_error(SAL_UNIMPLEMENTED, "salus: host callbacks by send and receive");
+	if (atomic_load(&p->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "salus: the program has been deleted");
+	for (list = 0; list < args->num_devices && !error; list++)
+		error = check_list(args, list);
+	return error;
 }
 
 /*
@@ -155,13 +108,15 @@ static PJRT_Error *check_donation(const PJRT_LoadedExecutable_Execute_Args *args
  * lack of memory.
  */
 static struct adp_loan *lend(const PJRT_LoadedExecutable_Execute_Args *args,
-			     const struct donation *d, struct adp_promise *promise)
+			     const struct adp_donation *d, struct adp_promise *promise)
 {
-	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise, d->count);
-	size_t i;
+	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise,
+						args->num_devices * d->count);
+	size_t list, i;
 
-	for (i = 0; loan && i < d->count; i++)
-		adp_loan_add(loan, args->argument_lists[0][d->args[i]]);
+	for (list = 0; loan && list < args->num_devices; list++)
+		for (i = 0; i < d->count; i++)
+			adp_loan_add(loan, args->argument_lists[list][d->args[i]]);
 	return loan;
 }
 
@@ -176,8 +131,9 @@ static void drop_outputs(PJRT_Buffer **outputs, size_t count)
 	}
 }
 
-static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promise *promise,
-			 PJRT_Buffer **outputs)
+/* The outputs of one list. */
+static bool make_list(struct adp_program *p, PJRT_Device *device, uint64_t first,
+		      struct adp_promise *promise, PJRT_Buffer **outputs)
 {
 	const int64_t *order = p->minor_to_major;
 	size_t i;
@@ -185,7 +141,7 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	for (i = 0; i < p->facts->output_count; i++) {
 		const struct sal_output_facts *o = &p->facts->outputs[i];
 		struct adp_shape shape = { (PJRT_Buffer_Type)o->type, o->rank, o->dims,
-					   adp_memory_of_kind(p->client, o->memory_kind), order };
+					   adp_memory_of_kind(device, o->memory_kind), order };
 
 		order += o->rank;
 		outputs[i] =
@@ -198,9 +154,35 @@ static bool make_outputs(struct adp_program *p, uint64_t first, struct adp_promi
 	return true;
 }
 
+static void drop_all(const PJRT_LoadedExecutable_Execute_Args *args, size_t lists)
+{
+	size_t list;
+
+	for (list = 0; list < lists; list++)
+		drop_outputs(args->output_lists[list],
+			     args->executable->program->facts->output_count);
+}
+
+static bool make_outputs(const PJRT_LoadedExecutable_Execute_Args *args, uint64_t first,
+			 struct adp_promise *promise)
+{
+	struct adp_program *p = args->executable->program;
+	size_t list;
+
+	for (list = 0; list < args->num_devices; list++) {
+		if (!make_list(p, device_of(args, list), first, promise,
+			       args->output_lists[list])) {
+			drop_all(args, list);
+			return false;
+		}
+		first += p->facts->output_count;
+	}
+	return true;
+}
+
 /* How many arguments could be donated but are retained; out, if not NULL, gets which. */
 static uint32_t list_retained(const PJRT_LoadedExecutable_Execute_Args *args,
-			      const struct donation *d, uint32_t *out)
+			      const struct adp_donation *d, uint32_t *out)
 {
 	const struct sal_program_facts *facts = args->executable->program->facts;
 	size_t i, next = 0;
@@ -238,13 +220,13 @@ struct sending {
 };
 
 static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
-				const struct donation *d, uint64_t request,
+				const struct adp_donation *d, uint64_t request,
 				const struct sending *how)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t retained = list_retained(args, d, NULL);
 	uint32_t flags = flags_of(args) | (how->is_timed ? SAL_EXECUTE_TIMED : 0);
-	size_t i, n = args->num_args;
+	size_t list, i, n = args->num_devices * args->num_args;
 	struct sal_msg_execute *m;
 	uint64_t *ids;
 
@@ -253,22 +235,25 @@ static PJRT_Error *send_execute(const PJRT_LoadedExecutable_Execute_Args *args,
 					n * sizeof(*ids) + retained * sizeof(uint32_t)));
 	if (!m)
 		return adp_unavailable(p->conn);
+	m->header.device = (uint8_t)device_of(args, 0)->number;
 	m->request = request;
 	m->program = p->id;
 	m->first_output = how->first_output;
 	m->output_count = (uint32_t)p->facts->output_count;
-	m->arg_count = (uint32_t)n;
+	m->arg_count = (uint32_t)args->num_args;
+	m->header.devices = args->num_devices > 1 ? (uint8_t)args->num_devices : 0;
 	m->retained_count = retained;
 	m->flags = flags;
 	ids = (uint64_t *)(m + 1);
-	for (i = 0; i < n; i++)
-		ids[i] = args->argument_lists[0][i]->id;
-	(void)list_retained(args, d, (uint32_t *)(ids + n));
+	for (list = 0; list < args->num_devices; list++)
+		for (i = 0; i < args->num_args; i++)
+			*ids++ = args->argument_lists[list][i]->id;
+	(void)list_retained(args, d, (uint32_t *)ids);
 	adp_send(p->conn, !how->more_follows);
 	return NULL;
 }
 
-/* Prepares the outputs that will be prefetched; returns how many. */
+/* Prepares the outputs that will be prefetched, of the first device; returns how many. */
 static size_t plan_prefetch(const struct adp_program *p, PJRT_Buffer **outputs)
 {
 	size_t i, planned = 0;
@@ -301,9 +286,9 @@ static struct adp_callees *add_callees(const PJRT_LoadedExecutable_Execute_Args 
 }
 
 /* *out_is_dropped: there is no request, and the listener hears nothing. */
-static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d,
-			 const struct adp_listener *listener, uint64_t first, bool more_follows,
-			 bool *out_is_dropped)
+static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args,
+			 const struct adp_donation *d, const struct adp_listener *listener,
+			 uint64_t first, bool more_follows, bool *out_is_dropped)
 {
 	struct adp_conn *conn = args->executable->program->conn;
 	struct adp_listener outer = *listener;
@@ -324,7 +309,7 @@ static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args, const s
 
 /* An execution that donates nothing. */
 static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
-			       const struct donation *d, struct adp_promise *promise,
+			       const struct adp_donation *d, struct adp_promise *promise,
 			       uint64_t first, bool more_follows)
 {
 	struct adp_listener listener = { on_executed, adp_promise_ref(promise) };
@@ -338,7 +323,7 @@ static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
 
 /* The arguments are lent before the record is sent, because the answer may come at once. */
 static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
-				 const struct donation *d, struct adp_promise *promise,
+				 const struct adp_donation *d, struct adp_promise *promise,
 				 uint64_t first, bool more_follows)
 {
 	struct adp_loan *loan = lend(args, d, promise);
@@ -357,19 +342,19 @@ static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
 }
 
 /* The arguments are checked. */
-static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct donation *d)
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct adp_donation *d)
 {
 	struct adp_program *p = args->executable->program;
-	uint32_t outputs = (uint32_t)p->facts->output_count;
+	uint32_t outputs = (uint32_t)(p->facts->output_count * args->num_devices);
 	struct adp_promise *promise = adp_promise_create(p->conn);
 	PJRT_Error *error;
 	uint64_t first;
-	size_t prefetched;
+	size_t prefetched, list;
 
 	if (!promise)
 		return adp_out_of_memory();
 	first = adp_next_id(p->conn, outputs);
-	if (!make_outputs(p, first, promise, args->output_lists[0])) {
+	if (!make_outputs(args, first, promise)) {
 		adp_promise_unref(promise);
 		return adp_out_of_memory();
 	}
@@ -377,14 +362,15 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 	error = (d->count > 0 ? start_lending : start_plain)(args, d, promise, first,
 							     prefetched > 0);
 	if (error) {
-		drop_outputs(args->output_lists[0], outputs);
+		drop_all(args, args->num_devices);
 		adp_promise_unref(promise);
 		return error;
 	}
 	send_prefetch(args->output_lists[0], prefetched);
-	if (args->device_complete_events) {
-		args->device_complete_events[0] = adp_event_create(adp_promise_ref(promise), false);
-		if (!args->device_complete_events[0])
+	for (list = 0; args->device_complete_events && list < args->num_devices; list++) {
+		args->device_complete_events[list] =
+			adp_event_create(adp_promise_ref(promise), false);
+		if (!args->device_complete_events[list])
 			error = adp_out_of_memory(); /* the program runs nevertheless */
 	}
 	adp_promise_unref(promise);
@@ -394,27 +380,28 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struc
 static PJRT_Error *send_late_args(const PJRT_LoadedExecutable_Execute_Args *args)
 {
 	PJRT_Error *error = NULL;
-	size_t i;
+	size_t list, i;
 
-	for (i = 0; i < args->num_args && !error; i++)
-		error = adp_late_send(args->argument_lists[0][i]);
+	for (list = 0; list < args->num_devices; list++)
+		for (i = 0; i < args->num_args && !error; i++)
+			error = adp_late_send(args->argument_lists[list][i]);
 	return error;
 }
 
 PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
 {
-	struct donation donation;
+	struct adp_donation donation;
 	PJRT_Error *error = check_args(args);
 
 	if (error)
 		return error;
-	if (!donation_init(&donation, args))
+	if (!adp_donation_init(&donation, args))
 		return adp_out_of_memory();
-	error = check_donation(args, &donation);
+	error = adp_donation_check(&donation, args);
 	if (!error)
 		error = send_late_args(args);
 	if (!error)
 		error = execute(args, &donation);
-	donation_fini(&donation);
+	adp_donation_fini(&donation);
 	return error;
 }

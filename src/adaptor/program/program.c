@@ -52,6 +52,7 @@ static void program_unref(struct adp_program *p)
 	(void)pthread_mutex_destroy(&p->layout_lock);
 	free(p->facts);
 	free(p->fact_bytes);
+	free(p->devices);
 	free(p->costs);
 	free(p->types);
 	free(p->dims);
@@ -82,6 +83,23 @@ static PJRT_Error *check_outputs(const struct sal_program_facts *f)
 				return adp_fetch_nonsense();
 		if (adp_host_bytes((PJRT_Buffer_Type)o->type, o->dims, o->rank) > INT64_MAX)
 			return adp_fetch_nonsense();
+	}
+	return NULL;
+}
+
+static PJRT_Error *find_devices(struct adp_program *p)
+{
+	const struct sal_program_facts *f = p->facts;
+	size_t i;
+
+	p->devices = calloc(f->chip_count, sizeof(*p->devices));
+	if (!p->devices)
+		return adp_out_of_memory();
+	p->device_count = f->chip_count;
+	for (i = 0; i < f->chip_count && !f->is_portable; i++) {
+		if (f->chips[i] >= p->client->device_count)
+			return adp_fetch_nonsense();
+		p->devices[i] = p->client->devices[f->chips[i]];
 	}
 	return NULL;
 }
@@ -157,6 +175,8 @@ PJRT_Error *adp_program_create(PJRT_Client *client, uint64_t id, uint64_t fact_s
 		error = adp_fetch_nonsense();
 	if (!error)
 		error = check_outputs(p->facts);
+	if (!error)
+		error = find_devices(p);
 	if (!error && !fill_lists(p))
 		error = adp_out_of_memory();
 	if (error) {
@@ -196,8 +216,10 @@ PJRT_Error *adp_LoadedExecutable_GetExecutable(PJRT_LoadedExecutable_GetExecutab
 PJRT_Error *
 adp_LoadedExecutable_AddressableDevices(PJRT_LoadedExecutable_AddressableDevices_Args *args)
 {
-	args->addressable_devices = args->executable->program->client->devices;
-	args->num_addressable_devices = 1;
+	const struct adp_program *p = args->executable->program;
+
+	args->addressable_devices = p->devices;
+	args->num_addressable_devices = p->facts->is_portable ? 0 : p->device_count;
 	return NULL;
 }
 

@@ -28,6 +28,9 @@ struct adp_program {
 	uint64_t id;
 	struct sal_program_facts *facts; /* owned */
 	void *fact_bytes; /* owned */
+	/* Owned; the devices that run it, one list of arguments each; one NULL: it is portable. */
+	PJRT_Device **devices;
+	size_t device_count;
 	PJRT_NamedValue *costs; /* owned */
 	PJRT_Buffer_Type *types; /* owned */
 	int64_t *dims; /* owned */

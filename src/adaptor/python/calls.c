@@ -44,6 +44,7 @@ struct calls {
 	LIST_HEAD(, server) servers;
 	STAILQ_HEAD(, waiting) waiting;
 	uint32_t threads, idle;
+	uint32_t queued; /* calls that wait for a thread */
 	uint64_t idle_from_ns; /* when the last call was answered */
 	uint64_t gap_ns; /* learned: from an answer to the next call */
 	_Atomic bool has_waiting;
@@ -225,8 +226,10 @@ static struct waiting *next(struct calls *calls)
 		rc = pthread_cond_timedwait(&calls->wake, &calls->lock, &until);
 	calls->idle--;
 	w = STAILQ_FIRST(&calls->waiting);
-	if (w)
+	if (w) {
 		STAILQ_REMOVE_HEAD(&calls->waiting, link);
+		calls->queued--;
+	}
 	atomic_store_explicit(&calls->has_waiting, has_call(calls), memory_order_relaxed);
 	return w;
 }
@@ -291,7 +294,7 @@ static void take(struct adp_call_server *taker, const struct sal_msg_call *m)
 	STAILQ_INSERT_TAIL(&calls->waiting, w, link);
 	atomic_store_explicit(&calls->has_waiting, true, memory_order_release);
 	learn_gap(calls);
-	if (calls->idle == 0)
+	if (++calls->queued > calls->idle)
 		start_thread(calls);
 	(void)pthread_cond_signal(&calls->wake);
 	(void)pthread_mutex_unlock(&calls->lock);

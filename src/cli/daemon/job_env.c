@@ -184,6 +184,7 @@ static bool add_all(struct cli_job_vars *vars, const struct cli_job_env *env)
 	       add_copy(vars, "SALUS_PRIORITY", env->priority) &&
 	       add_copy(vars, "SALUS_TIME", env->time) && add_copy(vars, "SALUS_KIND", env->kind) &&
 	       add_copy(vars, "SALUS_DEADLINE", env->deadline) &&
+	       add_copy(vars, "SALUS_DEVICES", env->devices) &&
 	       add_copy(vars, "SALUS_SOCKET", env->socket) &&
 	       add_copy(vars, "SALUS_PLUGIN", env->plugin) &&
 	       add(vars, "JAX_PLATFORMS", platform_list(env->platform)) &&

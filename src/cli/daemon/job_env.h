@@ -19,7 +19,7 @@ struct sal_err;
 
 struct cli_job_env {
 	/* As the user wrote them, checked; NULL leaves the variable as it is. */
-	const char *name, *reserve, *weight, *priority, *time, *kind, *deadline;
+	const char *name, *reserve, *weight, *priority, *time, *kind, *deadline, *devices;
 	const char *socket; /* SALUS_SOCKET */
 	const char *plugin; /* absolute path of libsalus_pjrt.so */
 	const char *modules; /* absolute path of the Python modules; NULL: they are not installed */

@@ -105,6 +105,16 @@ static int take_kind(struct cli_job_options *o, const struct cli_command *comman
 	return CLI_OK;
 }
 
+static int take_devices(struct cli_job_options *o, const struct cli_command *command,
+			const char *text)
+{
+	if (!is_number(text, "0123456789", 1, SAL_DEVICES_MAX))
+		return cli_usage_error(command, "--devices is \"%s\", expected 1 to %d", text,
+				       SAL_DEVICES_MAX);
+	o->env.devices = text;
+	return CLI_OK;
+}
+
 int cli_job_options_take(struct cli_job_options *options, const struct cli_command *command,
 			 int option, const char *text)
 {
@@ -121,6 +131,8 @@ int cli_job_options_take(struct cli_job_options *options, const struct cli_comma
 		return take_duration(command, "--time", text, &options->env.time);
 	case CLI_JOB_DEADLINE:
 		return take_duration(command, "--deadline", text, &options->env.deadline);
+	case CLI_JOB_DEVICES:
+		return take_devices(options, command, text);
 	case CLI_JOB_KIND:
 		return take_kind(options, command, text);
 	default:

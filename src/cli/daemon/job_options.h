@@ -20,6 +20,7 @@ enum {
 	CLI_JOB_TIME,
 	CLI_JOB_KIND,
 	CLI_JOB_DEADLINE,
+	CLI_JOB_DEVICES,
 	CLI_JOB_OTHER, /* a command's own options start here */
 };
 
@@ -32,7 +33,8 @@ enum {
 	{ "priority", required_argument, NULL, CLI_JOB_PRIORITY },                      \
 	{ "time", required_argument, NULL, CLI_JOB_TIME },                              \
 	{ "kind", required_argument, NULL, CLI_JOB_KIND },                              \
-	{ "deadline", required_argument, NULL, CLI_JOB_DEADLINE }
+	{ "deadline", required_argument, NULL, CLI_JOB_DEADLINE },                      \
+	{ "devices", required_argument, NULL, CLI_JOB_DEVICES }
 
 #define CLI_JOB_OPTIONS_HELP                                                                      \
 	"  --name N       name of the job in `salus ps` (default: its script or command)\n"       \
@@ -44,7 +46,10 @@ enum {
 	"  --kind K       training or inference; mix and deadline use it, and find it by\n"       \
 	"                 themselves if it is not given\n"                                        \
 	"  --deadline T   each iteration must end so soon after its submission, e.g. 20ms;\n"     \
-	"                 deadline uses it, and refuses what cannot be met\n"
+	"                 deadline uses it, and refuses what cannot be met\n"                     \
+	"  --devices N    how many devices the job has, for sharding, pmap and shard_map; on\n"   \
+	"                 XLA:CPU only, at most 64 (default: as jax_num_cpu_devices or XLA_FLAGS\n" \
+	"                 say, else 1)\n"
 /* clang-format on */
 
 struct cli_job_options {

@@ -404,6 +404,7 @@ int sal_helper_ask(struct sal_helper *h, uint64_t id, const struct sal_compile_s
 		   struct sal_err *err)
 {
 	struct sal_frame f = { .id = id,
+			       .devices = source->devices,
 			       .sizes = { source->format.size, source->program.size,
 					  source->options.size } };
 	int rc;

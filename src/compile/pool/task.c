@@ -60,6 +60,7 @@ struct sal_task *sal_task_create(struct sal_compile_pool *pool, uint64_t owner,
 	task->source.format = put(&to, source->format);
 	task->source.program = source->program;
 	task->source.options = put(&to, source->options);
+	task->source.devices = source->devices;
 	TAILQ_INIT(&task->waiters);
 	sal_owner_assign(task, whose);
 	LIST_INSERT_HEAD(&pool->tasks, task, all);

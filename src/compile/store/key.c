@@ -23,6 +23,16 @@ static void add(crypto_generichash_state *state, struct sal_text text)
 	(void)crypto_generichash_update(state, (const unsigned char *)text.at, text.size);
 }
 
+static void add_number(crypto_generichash_state *state, uint32_t number)
+{
+	uint8_t bytes[4];
+	struct sal_pack p;
+
+	sal_pack_init(&p, bytes, sizeof(bytes));
+	sal_pack_u32(&p, number);
+	add(state, (struct sal_text){ (const char *)bytes, sizeof(bytes) });
+}
+
 /* Maps in CompileOptionsProto (level 0), its build options (1) and their debug options (2). */
 static bool is_map(int level, uint32_t number)
 {
@@ -82,5 +92,7 @@ void sal_program_key(const struct sal_compile_source *source,
 	add(&state, source->program);
 	add_options(&state, source->options, 0);
 	add(&state, (struct sal_text){ (const char *)identity, SAL_IDENTITY_BYTES });
+	if (source->devices > 1)
+		add_number(&state, source->devices);
 	(void)crypto_generichash_final(&state, out_key, SAL_PROGRAM_KEY_BYTES);
 }

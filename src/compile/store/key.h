@@ -17,6 +17,7 @@ struct sal_compile_source {
 	struct sal_text format; /* "mlir" or "hlo" */
 	struct sal_text program;
 	struct sal_text options; /* CompileOptionsProto; see options.h for what becomes of it */
+	uint32_t devices; /* of the session that runs it; 0: one */
 };
 
 /* source->options must be clean (options.h). identity: of compiler and device (identity.h). */

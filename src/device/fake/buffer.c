@@ -194,7 +194,8 @@ int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	return push_cell(b, NULL, dst, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }
 
-int sal_fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
+		     struct sal_err *err)
 {
 	int rc;
 
@@ -202,7 +203,7 @@ int sal_fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 	rc = check_there(b, err);
 	if (rc < 0)
 		return rc;
-	rc = make_buffer(b->cell->stream, b->cell->type, b->cell->size, out_buffer, err);
+	rc = make_buffer(chip, b->cell->type, b->cell->size, out_buffer, err);
 	if (rc < 0)
 		return rc;
 	if (push_cell(b, (*out_buffer)->cell, NULL, NULL, NULL) < 0) {

@@ -25,7 +25,16 @@ static int call_open_stream(struct sal_device *d, uint32_t tier, struct sal_stre
 	int rc = sal_fake_begin_call(d, NULL, FAKE_CALL_OPEN_STREAM, err);
 
 	*out_stream = NULL;
-	return rc < 0 ? rc : sal_fake_stream_open(d, tier, out_stream, err);
+	return rc < 0 ? rc : sal_fake_stream_open(d, tier, 1, out_stream, err);
+}
+
+static int call_open_wide(struct sal_device *d, uint32_t tier, uint32_t chips,
+			  struct sal_stream **out_stream, struct sal_err *err)
+{
+	int rc = sal_fake_begin_call(d, NULL, FAKE_CALL_OPEN_STREAM, err);
+
+	*out_stream = NULL;
+	return rc < 0 ? rc : sal_fake_stream_open(d, tier, chips, out_stream, err);
 }
 
 static int call_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
@@ -65,12 +74,18 @@ static int call_download(struct sal_buffer *b, void *dst, size_t size, sal_done_
 	return rc < 0 ? rc : sal_fake_download(b, dst, size, done, ctx, err);
 }
 
-static int call_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+static int call_copy_to(struct sal_buffer *b, struct sal_stream *chip,
+			struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	int rc = begin_on(b, FAKE_CALL_COPY, err);
 
 	*out_buffer = NULL;
-	return rc < 0 ? rc : sal_fake_copy(b, out_buffer, err);
+	return rc < 0 ? rc : sal_fake_copy_to(b, chip, out_buffer, err);
+}
+
+static int call_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	return call_copy_to(b, b->cell ? b->cell->stream : NULL, out_buffer, err);
 }
 
 static int call_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)
@@ -133,7 +148,7 @@ static int call_execute(struct sal_loaded *p, const struct sal_execution *x, str
 {
 	int rc = begin(p->stream, FAKE_CALL_EXECUTE, err);
 
-	for (size_t i = 0; i < x->output_count; i++)
+	for (size_t i = 0; i < (x->chip_count ? x->chip_count : 1) * x->output_count; i++)
 		x->outputs[i] = NULL;
 	return rc < 0 ? rc : sal_fake_execute(p, x, err);
 }
@@ -178,6 +193,10 @@ const struct sal_device_ops sal_device_fake = {
 	.can_execute_in_done = can_execute_in_done,
 	.has_tiers = has_tiers,
 	.open_stream = call_open_stream,
+	.open_wide = call_open_wide,
+	.describe = sal_fake_describe,
+	.chip = sal_fake_chip,
+	.copy_to = call_copy_to,
 	.close_stream = sal_fake_stream_close,
 	.busy_ns = busy_ns,
 	.memory = memory,

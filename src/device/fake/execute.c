@@ -11,6 +11,7 @@
 struct run_work {
 	struct fake_work work;
 	struct sal_stream *stream; /* borrowed */
+	struct sal_stream *chip; /* borrowed; where the outputs are */
 	struct fake_program program; /* a copy: the program may be unloaded meanwhile */
 	struct fake_cell **args; /* owned; references */
 	struct fake_cell *outputs[FAKE_OUTPUTS_MAX]; /* references */
@@ -163,21 +164,32 @@ static bool fits(const struct fake_cell *arg, const struct fake_output *o)
 	return arg->size == o->bytes && (o->op == FAKE_COPY || arg->type == o->type);
 }
 
-static int check(const struct sal_loaded *l, const struct sal_execution *x, struct sal_err *err)
+/* The part of an execution that one chip runs. */
+struct share {
+	struct sal_execution x; /* its lists only */
+	struct sal_stream *chip; /* borrowed */
+};
+
+static struct share share_of(const struct sal_loaded *l, const struct sal_execution *x, size_t list)
+{
+	struct share share = { *x, NULL };
+
+	share.x.args = x->args + list * x->arg_count;
+	share.x.outputs = x->outputs + list * x->output_count;
+	share.chip = sal_fake_chip(l->stream, (uint32_t)(l->program.first_chip + list));
+	return share;
+}
+
+static int check_share(const struct sal_loaded *l, const struct share *share, struct sal_err *err)
 {
 	const struct fake_program *p = &l->program;
+	const struct sal_execution *x = &share->x;
 
-	if (p->refuse.code)
-		return sal_err_set(err, (enum sal_code)p->refuse.code, "%s", p->refuse.text);
-	if (x->arg_count != p->arg_count || x->output_count != p->output_count)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "the program has %zu arguments and %zu outputs, not %zu and %zu",
-				   p->arg_count, p->output_count, x->arg_count, x->output_count);
 	for (size_t i = 0; i < x->arg_count; i++) {
 		if (!x->args[i]->cell)
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
 					   "argument %zu was donated to an iteration", i);
-		if (x->args[i]->cell->stream != l->stream)
+		if (x->args[i]->cell->stream != share->chip)
 			return sal_err_set(err, SAL_INVALID_ARGUMENT,
 					   "argument %zu is a buffer of another stream", i);
 	}
@@ -194,8 +206,29 @@ static int check(const struct sal_loaded *l, const struct sal_execution *x, stru
 	return SAL_OK;
 }
 
-static struct run_work *work_create(const struct sal_loaded *l, const struct sal_execution *x)
+static int check(const struct sal_loaded *l, const struct sal_execution *x, struct sal_err *err)
 {
+	const struct fake_program *p = &l->program;
+	int rc = SAL_OK;
+
+	if (p->refuse.code)
+		return sal_err_set(err, (enum sal_code)p->refuse.code, "%s", p->refuse.text);
+	if (x->arg_count != p->arg_count || x->output_count != p->output_count ||
+	    (x->chip_count ? x->chip_count : 1) != p->chip_count)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "the program has %zu arguments and %zu outputs, not %zu and %zu",
+				   p->arg_count, p->output_count, x->arg_count, x->output_count);
+	for (size_t list = 0; list < p->chip_count && rc >= 0; list++) {
+		struct share share = share_of(l, x, list);
+
+		rc = check_share(l, &share, err);
+	}
+	return rc;
+}
+
+static struct run_work *work_create(const struct sal_loaded *l, const struct share *share)
+{
+	const struct sal_execution *x = &share->x;
 	struct run_work *r = calloc(1, sizeof(*r));
 
 	if (!r)
@@ -209,6 +242,7 @@ static struct run_work *work_create(const struct sal_loaded *l, const struct sal
 	r->work.done = x->done;
 	r->work.done_ctx = x->done_ctx;
 	r->stream = l->stream;
+	r->chip = share->chip;
 	r->program = l->program;
 	for (size_t i = 0; i < x->arg_count; i++)
 		r->args[i] = sal_fake_cell_ref(x->args[i]->cell);
@@ -235,7 +269,7 @@ static int make_outputs(struct run_work *r, const struct sal_execution *x, struc
 		rc = sal_fake_reserve(r->stream->device, charged, err);
 		if (rc < 0)
 			return rc;
-		b->cell = sal_fake_cell_create(r->stream, o->type, o->bytes, charged);
+		b->cell = sal_fake_cell_create(r->chip, o->type, o->bytes, charged);
 		if (!b->cell) {
 			sal_fake_release(r->stream->device, charged);
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
@@ -279,29 +313,95 @@ static void start(struct run_work *r)
 	sal_fake_leave(s);
 }
 
+/* The iteration ends when its last chip has ended. */
+struct gathering {
+	size_t left; /* the stream's thread, or the calls that run inline one by one */
+	struct fake_failure failure; /* the first one */
+	sal_done_fn *done;
+	void *ctx;
+};
+
+static void on_chip_done(void *ctx, int code, const char *message)
+{
+	struct gathering *g = ctx;
+
+	if (code && !g->failure.code)
+		set_failure(&g->failure, code, message);
+	if (--g->left > 0)
+		return;
+	if (g->done)
+		g->done(g->ctx, g->failure.code, g->failure.text);
+	free(g);
+}
+
+static void drop(struct run_work **works, const struct sal_execution *x, size_t chips)
+{
+	for (size_t list = 0; list < chips; list++)
+		if (works[list])
+			work_free(works[list]);
+	for (size_t i = 0; i < chips * x->output_count; i++) {
+		sal_fake_free_buffer(x->outputs[i]);
+		x->outputs[i] = NULL;
+	}
+}
+
+/* The work of all chips: if one chip has no memory, none starts. */
+static int prepare(const struct sal_loaded *p, const struct sal_execution *x,
+		   struct run_work **works, struct sal_err *err)
+{
+	int rc = SAL_OK;
+
+	for (size_t list = 0; list < p->program.chip_count && rc >= 0; list++) {
+		struct share share = share_of(p, x, list);
+
+		works[list] = work_create(p, &share);
+		rc = works[list] ? make_outputs(works[list], &share.x, err)
+				 : sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+					       "no memory for an iteration");
+	}
+	return rc;
+}
+
+static void start_all(const struct sal_loaded *p, const struct sal_execution *x,
+		      struct run_work **works, struct gathering *g)
+{
+	size_t chips = p->program.chip_count;
+
+	for (size_t list = 0; list < chips; list++) {
+		struct share share = share_of(p, x, list);
+
+		take_over(works[list], &share.x);
+		if (chips > 1) {
+			works[list]->work.done = on_chip_done;
+			works[list]->work.done_ctx = g;
+		}
+	}
+	for (size_t list = 0; list < chips; list++)
+		start(works[list]);
+}
+
 int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err)
 {
-	struct run_work *r;
+	struct run_work *works[FAKE_CHIPS_MAX] = { NULL };
+	size_t chips = p->program.chip_count;
+	struct gathering *g;
 	int rc;
 
-	for (size_t i = 0; i < x->output_count; i++)
-		x->outputs[i] = NULL;
 	rc = check(p, x, err);
 	if (rc < 0)
 		return rc;
-	r = work_create(p, x);
-	if (!r)
+	g = calloc(1, sizeof(*g));
+	if (!g)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
-	rc = make_outputs(r, x, err);
+	*g = (struct gathering){ .left = chips, .done = x->done, .ctx = x->done_ctx };
+	rc = prepare(p, x, works, err);
 	if (rc < 0) {
-		work_free(r);
-		for (size_t i = 0; i < x->output_count; i++) {
-			sal_fake_free_buffer(x->outputs[i]);
-			x->outputs[i] = NULL;
-		}
+		drop(works, x, chips);
+		free(g);
 		return rc;
 	}
-	take_over(r, x);
-	start(r);
+	start_all(p, x, works, g);
+	if (chips == 1)
+		free(g); /* the work reports by itself */
 	return SAL_OK;
 }

@@ -111,6 +111,31 @@ int sal_fake_open(const struct sal_device_config *cfg, struct sal_device **out_d
 	return SAL_OK;
 }
 
+int sal_fake_describe(struct sal_stream *s, const struct sal_device_facts **out_facts,
+		      struct sal_err *err)
+{
+	*out_facts = NULL;
+	if (!s->chip_facts)
+		s->chip_facts = calloc(s->chip_count, sizeof(*s->chip_facts));
+	if (!s->chip_facts)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for facts");
+	s->facts = facts;
+	for (uint32_t i = 0; i + 1 < s->chip_count; i++)
+		s->chip_facts[i] = (struct sal_chip_facts){
+			.device_id = (int32_t)i + 1,
+			.local_hardware_id = (int32_t)i + 1,
+			.kind = facts.kind,
+			.debug_string = facts.debug_string,
+			.to_string = facts.to_string,
+			.memories = memories,
+			.memory_count = 1,
+		};
+	s->facts.others = s->chip_facts;
+	s->facts.other_count = s->chip_count - 1;
+	*out_facts = &s->facts;
+	return SAL_OK;
+}
+
 const struct sal_device_facts *sal_fake_facts(struct sal_device *d)
 {
 	(void)d;

@@ -12,7 +12,9 @@
  *         add A B                       A plus B, element by element, of the output's type and size
  *         fill N                        every byte is N
  *     donate A K                      output K takes over argument A, of the same size
- *     temp BYTES                      scratch memory of an iteration
+ *     temp BYTES                      scratch memory of an iteration, on each chip
+ *     chips N                         runs on the first N chips, on each with arguments of its own
+ *     chip K                          runs on chip K; default: chip 0
  *     time NS                         duration of an iteration; default: the device's fake_ns
  *     fail CODE TEXT                  each iteration ends with this error
  *     refuse CODE TEXT                execute fails with this error

@@ -240,6 +240,7 @@ int sal_fake_begin_call(struct sal_device *d, struct sal_stream *s, enum fake_ca
 	uint64_t count, all, delay_ns = 0;
 	int code = SAL_OK;
 
+	s = s ? sal_fake_lead(s) : NULL;
 	if (d->strict && is_in_done(d))
 		SAL_BUG("a done function called %s", call_names[call]);
 	pthread_mutex_lock(&d->lock);

@@ -137,6 +137,11 @@ STAILQ_HEAD(fake_queue, fake_work);
 
 struct sal_stream {
 	struct sal_device *device; /* borrowed */
+	struct sal_stream *lead; /* borrowed; of a chip: its stream, which does all work */
+	uint32_t chip_count;
+	struct sal_stream *others; /* owned; chips 1, 2, ... */
+	struct sal_device_facts facts; /* of a wide stream */
+	struct sal_chip_facts *chip_facts; /* owned */
 	uint32_t tier;
 	_Atomic uint64_t busy_ns; /* the sum of the durations of iterations that ended */
 	pthread_t thread;
@@ -151,8 +156,16 @@ struct sal_stream {
 	bool is_cancelled; /* delayed calls return at once */
 };
 
-int sal_fake_stream_open(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
-			 struct sal_err *err);
+int sal_fake_stream_open(struct sal_device *d, uint32_t tier, uint32_t chips,
+			 struct sal_stream **out_stream, struct sal_err *err);
+struct sal_stream *sal_fake_chip(struct sal_stream *s, uint32_t chip);
+int sal_fake_describe(struct sal_stream *s, const struct sal_device_facts **out_facts,
+		      struct sal_err *err);
+/* The stream that does the work: of a chip, or itself. */
+static inline struct sal_stream *sal_fake_lead(struct sal_stream *s)
+{
+	return s->lead ? s->lead : s;
+}
 void sal_fake_stream_close(struct sal_stream *s);
 void sal_fake_push(struct sal_stream *s, struct fake_work *take_work);
 /* Queues a call of done. Without memory, calls done at once. */
@@ -163,33 +176,6 @@ bool sal_fake_is_idle(struct sal_stream *s);
 bool sal_fake_pass(struct sal_stream *s, uint64_t ns);
 #define FAKE_FOREVER UINT64_MAX
 
-/* Operations: what the table does once the faults have had their say */
-
-int sal_fake_open(const struct sal_device_config *cfg, struct sal_device **out_device,
-		  struct sal_err *err);
-void sal_fake_close(struct sal_device *d);
-const struct sal_device_facts *sal_fake_facts(struct sal_device *d);
-
-int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
-		  struct sal_err *err);
-void sal_fake_unload(struct sal_loaded *p);
-int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const void *data,
-		    enum sal_upload_mode mode, sal_done_fn *released, void *ctx,
-		    struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
-		      struct sal_err *err);
-int sal_fake_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
-void sal_fake_free_buffer(struct sal_buffer *b);
-int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
-int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
-		     struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_fake_empty(struct sal_buffer *b);
-int sal_fake_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
-struct sal_text sal_fake_saved_bytes(const struct sal_saved *saved);
-void sal_fake_free_saved(struct sal_saved *saved);
-int sal_fake_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
-		   struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);
+#include "device/fake/operations.h"
 
 #endif

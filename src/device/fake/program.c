@@ -178,6 +178,12 @@ static bool read_line(struct fake_program *p, char *line)
 		return read_donate(p, rest);
 	if (strcmp(word, "temp") == 0)
 		return read_number(&rest, &p->temp_bytes) && !rest;
+	if (strcmp(word, "chips") == 0)
+		return read_number(&rest, &p->chip_count) && !rest && p->chip_count > 0 &&
+		       p->chip_count <= FAKE_CHIPS_MAX;
+	if (strcmp(word, "chip") == 0)
+		return read_number(&rest, &p->first_chip) && !rest &&
+		       p->first_chip < FAKE_CHIPS_MAX;
 	if (strcmp(word, "time") == 0) {
 		p->has_run_ns = true;
 		return read_number(&rest, &p->run_ns) && !rest;
@@ -222,7 +228,7 @@ int sal_fake_parse(struct sal_text text, struct fake_program *out_program, struc
 	char line[LINE_BYTES_MAX] = "";
 	unsigned int number = 1;
 
-	*out_program = (struct fake_program){ .name = "fake" };
+	*out_program = (struct fake_program){ .name = "fake", .chip_count = 1 };
 	if (!next_line(&text, line) || strcmp(line, "fake 1") != 0)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT,
 				   "a program for the fake device starts with \"fake 1\"");
@@ -249,6 +255,7 @@ struct sal_compiled {
 	struct sal_program_facts facts;
 	struct sal_output_facts outputs[FAKE_OUTPUTS_MAX];
 	uint32_t donated[FAKE_OUTPUTS_MAX];
+	uint32_t chips[FAKE_CHIPS_MAX];
 	struct sal_value flops;
 	char fingerprint[20];
 	size_t text_size;
@@ -310,7 +317,11 @@ static void describe(struct sal_compiled *c)
 	f->name = (struct sal_text){ c->program.name, strlen(c->program.name) };
 	f->fingerprint = (struct sal_text){ c->fingerprint, strlen(c->fingerprint) };
 	f->replicas = 1;
-	f->partitions = 1;
+	f->partitions = (uint32_t)c->program.chip_count;
+	for (size_t i = 0; i < c->program.chip_count; i++)
+		c->chips[i] = (uint32_t)(c->program.first_chip + i);
+	f->chips = c->chips;
+	f->chip_count = c->program.chip_count;
 	f->code_bytes = (int64_t)c->text_size;
 	f->memory.generated_code = (int64_t)c->text_size;
 	f->memory.temp = (int64_t)c->program.temp_bytes;
@@ -374,13 +385,22 @@ static void misbehave(const struct fake_program *p)
 		continue;
 }
 
+static int check_chips(const struct sal_stream *s, const struct fake_program *p,
+		       struct sal_err *err)
+{
+	if (p->first_chip + p->chip_count <= s->chip_count)
+		return SAL_OK;
+	return sal_err_set(err, SAL_INVALID_ARGUMENT,
+			   "the program needs chip %" PRIu64 ", but the stream has %u",
+			   p->first_chip + p->chip_count - 1, (unsigned)s->chip_count);
+}
+
 static int compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		   struct sal_text options, struct sal_compiled **out_compiled, struct sal_err *err)
 {
 	struct sal_compiled *c;
 	int rc;
 
-	(void)s;
 	(void)format;
 	(void)options;
 	*out_compiled = NULL;
@@ -391,6 +411,8 @@ static int compile(struct sal_stream *s, struct sal_text format, struct sal_text
 	if (program.size > 0)
 		memcpy(c->text, program.at, program.size);
 	rc = sal_fake_parse((struct sal_text){ c->text, c->text_size }, &c->program, err);
+	if (rc >= 0)
+		rc = check_chips(s, &c->program, err);
 	if (rc >= 0)
 		misbehave(&c->program);
 	if (rc >= 0 && c->program.reject.code)
@@ -443,6 +465,11 @@ int sal_fake_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 		free(p);
 		return sal_err_set(err, SAL_DATA_LOSS, "%zu bytes are not an image of a program",
 				   image.size);
+	}
+	rc = check_chips(s, &p->program, err);
+	if (rc < 0) {
+		free(p);
+		return rc;
 	}
 	*out_loaded = p;
 	return SAL_OK;

@@ -15,6 +15,7 @@
 #define FAKE_RANK_MAX 8
 #define FAKE_OUTPUTS_MAX 128
 #define FAKE_TEXT 96
+#define FAKE_CHIPS_MAX 64
 
 enum fake_op {
 	FAKE_COPY,
@@ -43,6 +44,7 @@ struct fake_program {
 	size_t output_count;
 	size_t arg_count; /* one more than the highest argument number in the text */
 	uint64_t temp_bytes;
+	uint64_t first_chip, chip_count;
 	uint64_t run_ns;
 	bool has_run_ns, hangs;
 	bool crashes, spins, gorges, gulps; /* in compile */

@@ -58,6 +58,7 @@ bool sal_fake_pass(struct sal_stream *s, uint64_t ns)
 
 void sal_fake_push(struct sal_stream *s, struct fake_work *take_work)
 {
+	s = sal_fake_lead(s);
 	pthread_mutex_lock(&s->lock);
 	STAILQ_INSERT_TAIL(&s->queue, take_work, link);
 	/* An iteration inside its call may be waiting, too. */
@@ -103,11 +104,29 @@ static void stream_free(struct sal_stream *s)
 {
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
+	free(s->others);
+	free(s->chip_facts);
 	free(s);
 }
 
-int sal_fake_stream_open(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
-			 struct sal_err *err)
+struct sal_stream *sal_fake_chip(struct sal_stream *s, uint32_t chip)
+{
+	return chip == 0 ? s : &s->others[chip - 1];
+}
+
+static bool make_chips(struct sal_stream *s, uint32_t chips)
+{
+	s->chip_count = chips;
+	s->others = calloc(chips, sizeof(*s->others));
+	for (uint32_t i = 0; s->others && i + 1 < chips; i++) {
+		s->others[i].device = s->device;
+		s->others[i].lead = s;
+	}
+	return s->others != NULL;
+}
+
+int sal_fake_stream_open(struct sal_device *d, uint32_t tier, uint32_t chips,
+			 struct sal_stream **out_stream, struct sal_err *err)
 {
 	struct sal_stream *s;
 
@@ -120,7 +139,7 @@ int sal_fake_stream_open(struct sal_device *d, uint32_t tier, struct sal_stream 
 	STAILQ_INIT(&s->queue);
 	pthread_mutex_init(&s->lock, NULL);
 	sal_fake_cond_init(&s->wake);
-	if (sal_thread_start(&s->thread, "fake-stream", work, s) != 0) {
+	if (!make_chips(s, chips) || sal_thread_start(&s->thread, "fake-stream", work, s) != 0) {
 		stream_free(s);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for a stream");
 	}

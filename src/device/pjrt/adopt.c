@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "device/pjrt/vendor.h"
+#include "device/pjrt/saved.h"
 
 /* The vendor returns a loan some microseconds after the last buffer is freed. */
 #define LOAN_NAP_US 100

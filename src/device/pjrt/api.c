@@ -3,6 +3,7 @@
 #include "device/pjrt/vendor.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,44 @@ static const struct layouts_extension *find_layouts(const PJRT_Api *api)
 	return (const struct layouts_extension *)e;
 }
 
+/*
+ * XLA:CPU ends the process if one device waits too long for another in a collective: one slow job
+ * would end all jobs. XLA takes this limit from its environment only, when it makes its first
+ * client. A negative number means no limit. XLA also ends the process if it does not know a flag,
+ * so we look for the name in the plugin's constants first.
+ */
+#define LIMIT_FLAG "xla_cpu_collective_call_terminate_timeout_seconds"
+
+static int find_limit(struct dl_phdr_info *info, size_t size, void *base)
+{
+	(void)size;
+	if (info->dlpi_addr != *(ElfW(Addr) *)base)
+		return 0;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && p->p_flags == PF_R &&
+		    memmem((const void *)(info->dlpi_addr + p->p_vaddr), p->p_memsz, LIMIT_FLAG,
+			   sizeof(LIMIT_FLAG)))
+			return 1;
+	}
+	return 0;
+}
+
+static void lift_limit(void *library)
+{
+	const char *flags = getenv("XLA_FLAGS");
+	struct link_map *map = NULL;
+	char *longer = NULL;
+
+	if ((flags && strstr(flags, LIMIT_FLAG)) || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 ||
+	    dl_iterate_phdr(find_limit, &map->l_addr) == 0)
+		return;
+	if (asprintf(&longer, "%s --" LIMIT_FLAG "=-1", flags ? flags : "") >= 0)
+		(void)setenv("XLA_FLAGS", longer, 1);
+	free(longer);
+}
+
 static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *err)
 {
 	const PJRT_Api *(*get)(void);
@@ -114,6 +153,7 @@ static int get_api(const char *path, const PJRT_Api **out_api, struct sal_err *e
 		return sal_err_set(err, SAL_FAILED_PRECONDITION,
 				   "%s: not a PJRT plugin: it has no GetPjrtApi", path);
 	}
+	lift_limit(library);
 	memcpy(&get, &symbol, sizeof(get));
 	*out_api = get();
 	dlclose(library); /* only our reference */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffers: upload, download, copy. */
-#include "device/pjrt/vendor.h"
+#include "device/pjrt/saved.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,10 +139,20 @@ static void copy_out(void *bytes, size_t size, void *dst)
 	memcpy(dst, bytes, size);
 }
 
+/*
+ * Executions that wait for Python may keep all threads of the vendor's client, and Python may wait
+ * for the copy. So the vendor must not copy.
+ */
+static bool lacks_threads(const struct sal_buffer *b)
+{
+	return atomic_load(&b->stream->whole->callers) > 0;
+}
+
 /* Waking a thread of the vendor costs ten times the copy of a few bytes. */
 static bool copy_at_once(struct sal_buffer *b, void *dst, size_t size)
 {
-	return size <= SMALL_DOWNLOAD_BYTES && sal_vendor_reach(b, copy_out, dst);
+	return (size <= SMALL_DOWNLOAD_BYTES || lacks_threads(b)) &&
+	       sal_vendor_reach(b, copy_out, dst);
 }
 
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
@@ -174,9 +184,9 @@ int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	return SAL_OK;
 }
 
-static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, struct sal_err *err)
+static int copy_on_device(struct sal_buffer *from, const struct sal_stream *s,
+			  PJRT_Buffer **out_buffer, struct sal_err *err)
 {
-	const struct sal_stream *s = from->stream;
 	const struct sal_device *d = s->device;
 	int rc;
 
@@ -198,18 +208,17 @@ static int copy_on_device(struct sal_buffer *from, PJRT_Buffer **out_buffer, str
 	return rc;
 }
 
-int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+static int copy_by_vendor(struct sal_buffer *b, struct sal_stream *chip,
+			  struct sal_buffer **out_buffer, struct sal_err *err)
 {
-	struct sal_buffer *copy;
+	struct sal_buffer *copy = calloc(1, sizeof(*copy));
 	int rc;
 
-	*out_buffer = NULL;
-	copy = calloc(1, sizeof(*copy));
 	if (!copy)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
-	copy->stream = b->stream;
+	copy->stream = chip;
 	copy->host_bytes = b->host_bytes;
-	rc = copy_on_device(b, &copy->buffer, err);
+	rc = copy_on_device(b, chip, &copy->buffer, err);
 	if (rc < 0) {
 		copy->buffer = NULL;
 		sal_pjrt_free_buffer(copy);
@@ -217,6 +226,44 @@ int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct s
 	}
 	*out_buffer = copy;
 	return SAL_OK;
+}
+
+static void ignore(void *bytes, size_t size, void *ctx)
+{
+	(void)bytes;
+	(void)size;
+	(void)ctx;
+}
+
+/* The contents must be there. */
+static int copy_by_host(struct sal_buffer *b, struct sal_stream *chip,
+			struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	struct sal_saved *saved;
+	int rc = sal_pjrt_save(b, &saved, err);
+
+	if (rc < 0)
+		return rc;
+	rc = sal_pjrt_await_saved(saved, err);
+	if (rc >= 0)
+		rc = sal_pjrt_restore(chip, saved, out_buffer, err);
+	if (rc < 0)
+		sal_pjrt_free_saved(saved);
+	return rc;
+}
+
+int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
+		     struct sal_err *err)
+{
+	bool by_host = lacks_threads(b) && sal_vendor_reach(b, ignore, NULL);
+
+	*out_buffer = NULL;
+	return (by_host ? copy_by_host : copy_by_vendor)(b, chip, out_buffer, err);
+}
+
+int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	return sal_pjrt_copy_to(b, b->stream, out_buffer, err);
 }
 
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)

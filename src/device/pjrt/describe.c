@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The facts of the plugin, its device and the device's memories. */
+/* The facts of the plugin, its devices and their memories. */
 #include "device/pjrt/vendor.h"
 
 #include <string.h>
+
+/* What is described: facts of a stream's client, in a bag. */
+struct subject {
+	struct sal_stream *stream;
+	const struct sal_device *device;
+	struct vendor_bag *bag;
+	struct sal_device_facts *facts;
+};
 
 static int no_memory(struct sal_err *err)
 {
@@ -70,13 +78,14 @@ int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, siz
 	return SAL_OK;
 }
 
-static int describe_plugin(struct sal_device *d, struct sal_err *err)
+static int describe_plugin(const struct subject *x, struct sal_err *err)
 {
-	struct sal_device_facts *f = &d->facts;
+	const struct sal_device *d = x->device;
+	struct sal_device_facts *f = x->facts;
 	int rc;
 
-	VENDOR_ARGS(d, PJRT_Client_PlatformName_Args, name, .client = d->first->client);
-	VENDOR_ARGS(d, PJRT_Client_PlatformVersion_Args, version, .client = d->first->client);
+	VENDOR_ARGS(d, PJRT_Client_PlatformName_Args, name, .client = x->stream->client);
+	VENDOR_ARGS(d, PJRT_Client_PlatformVersion_Args, version, .client = x->stream->client);
 	VENDOR_ARGS(d, PJRT_Plugin_Attributes_Args, attributes, .extension_start = NULL);
 
 	rc = sal_vendor_check(d, d->api->PJRT_Client_PlatformName(&name.args), err);
@@ -97,18 +106,19 @@ static int describe_plugin(struct sal_device *d, struct sal_err *err)
 	rc = sal_vendor_check(d, d->api->PJRT_Plugin_Attributes(&attributes.args), err);
 	if (rc < 0)
 		return rc;
-	return sal_vendor_values(&d->bag, attributes.args.attributes,
-				 attributes.args.num_attributes, &f->plugin_attributes, err);
+	return sal_vendor_values(x->bag, attributes.args.attributes, attributes.args.num_attributes,
+				 &f->plugin_attributes, err);
 }
 
 /* Not all plugins have a topology. Its facts are empty then. */
-static int describe_topology(struct sal_device *d, struct sal_err *err)
+static int describe_topology(const struct subject *x, struct sal_err *err)
 {
+	const struct sal_device *d = x->device;
+	struct sal_device_facts *f = x->facts;
 	PJRT_TopologyDescription *topology;
-	struct sal_device_facts *f = &d->facts;
 	int rc;
 
-	VENDOR_ARGS(d, PJRT_Client_TopologyDescription_Args, get, .client = d->first->client);
+	VENDOR_ARGS(d, PJRT_Client_TopologyDescription_Args, get, .client = x->stream->client);
 
 	if (!VENDOR_HAS(d, PJRT_Client_TopologyDescription) ||
 	    sal_vendor_check(d, d->api->PJRT_Client_TopologyDescription(&get.args), NULL) < 0)
@@ -120,7 +130,7 @@ static int describe_topology(struct sal_device *d, struct sal_err *err)
 
 		if (sal_vendor_check(d, d->api->PJRT_TopologyDescription_Attributes(&list.args),
 				     NULL) == SAL_OK) {
-			rc = sal_vendor_values(&d->bag, list.args.attributes,
+			rc = sal_vendor_values(x->bag, list.args.attributes,
 					       list.args.num_attributes, &f->topology_attributes,
 					       err);
 			if (rc < 0)
@@ -133,7 +143,7 @@ static int describe_topology(struct sal_device *d, struct sal_err *err)
 		if (sal_vendor_check(d, d->api->PJRT_TopologyDescription_Serialize(&ser.args),
 				     NULL) < 0)
 			return SAL_OK;
-		f->topology = sal_vendor_bag_text(&d->bag, ser.args.serialized_bytes,
+		f->topology = sal_vendor_bag_text(x->bag, ser.args.serialized_bytes,
 						  ser.args.serialized_bytes_size);
 		if (ser.args.serialized_topology_deleter)
 			ser.args.serialized_topology_deleter(ser.args.serialized_topology);
@@ -143,9 +153,9 @@ static int describe_topology(struct sal_device *d, struct sal_err *err)
 	return SAL_OK;
 }
 
-static int describe_texts(struct sal_device *d, PJRT_DeviceDescription *about, struct sal_err *err)
+static int describe_texts(const struct sal_device *d, PJRT_DeviceDescription *about,
+			  struct sal_chip_facts *f, struct sal_err *err)
 {
-	struct sal_device_facts *f = &d->facts;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_DeviceDescription_Kind_Args, kind, .device_description = about);
@@ -170,50 +180,35 @@ static int describe_texts(struct sal_device *d, PJRT_DeviceDescription *about, s
 	return SAL_OK;
 }
 
-static int describe_chip(struct sal_device *d, struct sal_err *err)
+static int describe_ids(const struct subject *x, PJRT_Device *chip, PJRT_DeviceDescription *about,
+			struct sal_chip_facts *f, struct sal_err *err)
 {
-	struct sal_device_facts *f = &d->facts;
-	PJRT_DeviceDescription *about;
+	const struct sal_device *d = x->device;
 	int rc;
 
-	VENDOR_ARGS(d, PJRT_Device_GetDescription_Args, get, .device = d->first->chip);
-	VENDOR_ARGS(d, PJRT_Device_LocalHardwareId_Args, local, .device = d->first->chip);
-	VENDOR_ARGS(d, PJRT_DeviceDescription_Id_Args, id, .extension_start = NULL);
-	VENDOR_ARGS(d, PJRT_DeviceDescription_ProcessIndex_Args, process, .extension_start = NULL);
-	VENDOR_ARGS(d, PJRT_DeviceDescription_Attributes_Args, list, .extension_start = NULL);
+	VENDOR_ARGS(d, PJRT_Device_LocalHardwareId_Args, local, .device = chip);
+	VENDOR_ARGS(d, PJRT_DeviceDescription_Id_Args, id, .device_description = about);
+	VENDOR_ARGS(d, PJRT_DeviceDescription_ProcessIndex_Args, process,
+		    .device_description = about);
 
-	rc = sal_vendor_check(d, d->api->PJRT_Device_GetDescription(&get.args), err);
-	if (rc < 0)
-		return rc;
-	about = get.args.device_description;
 	rc = sal_vendor_check(d, d->api->PJRT_Device_LocalHardwareId(&local.args), err);
 	if (rc < 0)
 		return rc;
 	f->local_hardware_id = local.args.local_hardware_id;
-	id.args.device_description = about;
 	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Id(&id.args), err);
 	if (rc < 0)
 		return rc;
 	f->device_id = id.args.id;
-	process.args.device_description = about;
 	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_ProcessIndex(&process.args), err);
 	if (rc < 0)
 		return rc;
-	f->process_index = process.args.process_index;
-	rc = describe_texts(d, about, err);
-	if (rc < 0)
-		return rc;
-	list.args.device_description = about;
-	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Attributes(&list.args), err);
-	if (rc < 0)
-		return rc;
-	return sal_vendor_values(&d->bag, list.args.attributes, list.args.num_attributes,
-				 &f->device_attributes, err);
+	x->facts->process_index = process.args.process_index;
+	return SAL_OK;
 }
 
 /* The kind's id is 0 for plugins that are older than these ids. */
-static int describe_memory(struct sal_device *d, PJRT_Memory *memory, struct sal_memory_facts *out,
-			   struct sal_err *err)
+static int describe_memory(const struct sal_device *d, PJRT_Memory *memory,
+			   struct sal_memory_facts *out, struct sal_err *err)
 {
 	int rc;
 
@@ -257,27 +252,28 @@ static bool can_describe_memories(const struct sal_device *d)
 	       VENDOR_HAS(d, PJRT_Memory_ToString);
 }
 
-static int describe_memories(struct sal_device *d, struct sal_err *err)
+static int describe_memories(const struct subject *x, const struct sal_stream *chip,
+			     struct sal_chip_facts *f, struct sal_err *err)
 {
-	struct sal_device_facts *f = &d->facts;
+	const struct sal_device *d = x->device;
 	struct sal_memory_facts *memories;
 	size_t count;
 	int rc;
 
-	VENDOR_ARGS(d, PJRT_Device_AddressableMemories_Args, list, .device = d->first->chip);
+	VENDOR_ARGS(d, PJRT_Device_AddressableMemories_Args, list, .device = chip->chip);
 
 	if (!can_describe_memories(d) ||
 	    sal_vendor_check(d, d->api->PJRT_Device_AddressableMemories(&list.args), NULL) < 0)
 		return SAL_OK;
 	count = list.args.num_memories;
-	memories = sal_vendor_bag_take(&d->bag, count, sizeof(*memories));
+	memories = sal_vendor_bag_take(x->bag, count, sizeof(*memories));
 	if (!memories)
 		return no_memory(err);
 	for (size_t i = 0; i < count; i++) {
 		rc = describe_memory(d, list.args.memories[i], &memories[i], err);
 		if (rc < 0)
 			return rc;
-		if (list.args.memories[i] == d->first->memory)
+		if (list.args.memories[i] == chip->memory)
 			f->default_memory = i;
 	}
 	f->memories = memories;
@@ -286,16 +282,17 @@ static int describe_memories(struct sal_device *d, struct sal_err *err)
 }
 
 /* Asks a small buffer: the name of a platform does not say where its memory is. */
-static bool is_host(struct sal_device *d)
+static bool is_host(const struct subject *x)
 {
+	const struct sal_device *d = x->device;
 	static const struct sal_array array = { .type = PJRT_Buffer_Type_U8 };
-	struct sal_text name = d->facts.platform_name;
+	struct sal_text name = x->facts->platform_name;
 	struct sal_buffer *b = NULL;
 	bool is_reached;
 
 	if (name.size != 3 || memcmp(name.at, "cpu", 3) != 0 ||
 	    !VENDOR_HAS(d, PJRT_Buffer_IsOnCpu) ||
-	    sal_pjrt_upload(d->first, &array, "", SAL_UPLOAD_COPY, NULL, NULL, &b, NULL) < 0)
+	    sal_pjrt_upload(x->stream, &array, "", SAL_UPLOAD_COPY, NULL, NULL, &b, NULL) < 0)
 		return false;
 	{
 		VENDOR_ARGS(d, PJRT_Buffer_IsOnCpu_Args, where, .buffer = b->buffer);
@@ -308,15 +305,17 @@ static bool is_host(struct sal_device *d)
 	return is_reached;
 }
 
-static void describe_capacity(struct sal_device *d)
+static void describe_capacity(const struct subject *x)
 {
-	VENDOR_ARGS(d, PJRT_Device_MemoryStats_Args, get, .device = d->first->chip);
+	const struct sal_device *d = x->device;
 
-	d->facts.is_host = is_host(d);
+	VENDOR_ARGS(d, PJRT_Device_MemoryStats_Args, get, .device = x->stream->chip);
+
+	x->facts->is_host = is_host(x);
 	if (VENDOR_HAS(d, PJRT_Device_MemoryStats) &&
 	    sal_vendor_check(d, d->api->PJRT_Device_MemoryStats(&get.args), NULL) >= 0 &&
 	    get.args.bytes_limit_is_set && get.args.bytes_limit > 0)
-		d->facts.memory_bytes = (uint64_t)get.args.bytes_limit;
+		x->facts->memory_bytes = (uint64_t)get.args.bytes_limit;
 }
 
 int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory)
@@ -338,21 +337,94 @@ int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory)
 	return SAL_OK;
 }
 
-int sal_vendor_describe(struct sal_device *d, struct sal_err *err)
+static int describe_chip(const struct subject *x, const struct sal_stream *chip,
+			 struct sal_chip_facts *f, struct sal_err *err)
+{
+	const struct sal_device *d = x->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Device_GetDescription_Args, get, .device = chip->chip);
+	VENDOR_ARGS(d, PJRT_DeviceDescription_Attributes_Args, list, .extension_start = NULL);
+
+	rc = sal_vendor_check(d, d->api->PJRT_Device_GetDescription(&get.args), err);
+	if (rc < 0)
+		return rc;
+	rc = describe_ids(x, chip->chip, get.args.device_description, f, err);
+	if (rc < 0)
+		return rc;
+	rc = describe_texts(d, get.args.device_description, f, err);
+	if (rc < 0)
+		return rc;
+	list.args.device_description = get.args.device_description;
+	rc = sal_vendor_check(d, d->api->PJRT_DeviceDescription_Attributes(&list.args), err);
+	if (rc < 0)
+		return rc;
+	rc = sal_vendor_values(x->bag, list.args.attributes, list.args.num_attributes,
+			       &f->attributes, err);
+	if (rc < 0)
+		return rc;
+	return describe_memories(x, chip, f, err);
+}
+
+static int describe_first(const struct subject *x, struct sal_err *err)
+{
+	struct sal_device_facts *f = x->facts;
+	struct sal_chip_facts c = { 0 };
+	int rc = describe_chip(x, x->stream, &c, err);
+
+	f->device_id = c.device_id;
+	f->local_hardware_id = c.local_hardware_id;
+	f->kind = c.kind;
+	f->debug_string = c.debug_string;
+	f->to_string = c.to_string;
+	f->device_attributes = c.attributes;
+	f->memories = c.memories;
+	f->memory_count = c.memory_count;
+	f->default_memory = c.default_memory;
+	return rc;
+}
+
+static int describe_others(const struct subject *x, struct sal_err *err)
+{
+	size_t count = x->stream->chip_count - 1;
+	struct sal_chip_facts *others = sal_vendor_bag_take(x->bag, count, sizeof(*others));
+	int rc = others ? SAL_OK : no_memory(err);
+
+	for (size_t i = 0; i < count && rc >= 0; i++)
+		rc = describe_chip(x, &x->stream->others[i], &others[i], err);
+	x->facts->others = others;
+	x->facts->other_count = rc < 0 ? 0 : count;
+	return rc;
+}
+
+int sal_vendor_describe(struct sal_stream *s, struct vendor_bag *bag,
+			struct sal_device_facts *facts, struct sal_err *err)
+{
+	const struct subject x = { s, s->device, bag, facts };
+	int rc;
+
+	rc = describe_plugin(&x, err);
+	if (rc >= 0)
+		rc = describe_topology(&x, err);
+	if (rc >= 0)
+		rc = describe_first(&x, err);
+	if (rc >= 0)
+		rc = describe_others(&x, err);
+	if (rc >= 0)
+		describe_capacity(&x);
+	return rc;
+}
+
+int sal_pjrt_describe(struct sal_stream *s, const struct sal_device_facts **out_facts,
+		      struct sal_err *err)
 {
 	int rc;
 
-	rc = describe_plugin(d, err);
-	if (rc < 0)
-		return rc;
-	rc = describe_topology(d, err);
-	if (rc < 0)
-		return rc;
-	rc = describe_chip(d, err);
-	if (rc < 0)
-		return rc;
-	rc = describe_memories(d, err);
+	*out_facts = NULL;
+	sal_vendor_bag_empty(&s->bag);
+	s->facts = (struct sal_device_facts){ 0 };
+	rc = sal_vendor_describe(s, &s->bag, &s->facts, err);
 	if (rc >= 0)
-		describe_capacity(d);
+		*out_facts = &s->facts;
 	return rc;
 }

@@ -82,6 +82,60 @@ static int read_image(struct sal_text image, uint32_t *out_flags, struct sal_tex
 	return SAL_OK;
 }
 
+/* The vendor's two objects */
+
+int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
+		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
+		       struct sal_err *err)
+{
+	const struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_Program, source, .code = (char *)program.at, .code_size = program.size,
+		    .format = format.at, .format_size = format.size);
+	VENDOR_ARGS(d, PJRT_Client_Compile_Args, compile, .client = s->client,
+		    .program = &source.args, .compile_options = options.at,
+		    .compile_options_size = options.size);
+
+	*out_loaded = NULL;
+	rc = sal_vendor_check(d, d->api->PJRT_Client_Compile(&compile.args), err);
+	if (rc < 0)
+		return rc;
+	*out_loaded = compile.args.executable;
+	return SAL_OK;
+}
+
+void sal_vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded)
+{
+	VENDOR_ARGS(d, PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = loaded);
+
+	if (loaded)
+		sal_vendor_drop(d, d->api->PJRT_LoadedExecutable_Destroy(&destroy.args));
+}
+
+int sal_vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
+			      PJRT_Executable **out_executable, struct sal_err *err)
+{
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
+
+	*out_executable = NULL;
+	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_GetExecutable(&get.args), err);
+	if (rc < 0)
+		return rc;
+	*out_executable = get.args.executable;
+	return SAL_OK;
+}
+
+void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable)
+{
+	VENDOR_ARGS(d, PJRT_Executable_Destroy_Args, destroy, .executable = executable);
+
+	if (executable)
+		sal_vendor_drop(d, d->api->PJRT_Executable_Destroy(&destroy.args));
+}
+
 static int deserialize(struct sal_stream *s, struct sal_text bytes,
 		       PJRT_LoadedExecutable **out_loaded, struct sal_err *err)
 {
@@ -136,6 +190,26 @@ out:
 	return rc;
 }
 
+static int find_chips(struct sal_loaded *p, struct sal_err *err)
+{
+	struct vendor_bag bag = { 0 };
+	uint32_t *chips;
+	int rc = sal_vendor_chips(p->stream, p->executable, &bag, &chips, &p->chip_count, err);
+
+	p->is_portable = p->stream->chip_count > 1 && p->chip_count == 0;
+	if (rc >= 0 && p->chip_count > 0) {
+		p->chips = calloc(p->chip_count, sizeof(*p->chips));
+		if (p->chips)
+			memcpy(p->chips, chips, p->chip_count * sizeof(*chips));
+		else
+			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
+	}
+	if (p->chip_count == 0)
+		p->chip_count = 1;
+	sal_vendor_bag_empty(&bag);
+	return rc;
+}
+
 int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		  struct sal_err *err)
 {
@@ -160,6 +234,9 @@ int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded
 		rc = deserialize(s, parts[0], &p->executable, err);
 	if (rc < 0)
 		goto fail;
+	rc = find_chips(p, err);
+	if (rc < 0)
+		goto fail;
 	rc = describe_outputs(p, err);
 	if (rc < 0)
 		goto fail;
@@ -175,6 +252,7 @@ void sal_pjrt_unload(struct sal_loaded *p)
 	if (!p)
 		return;
 	sal_vendor_destroy_loaded(p->stream->device, p->executable);
+	free(p->chips);
 	free(p->output_bytes);
 	free(p);
 }

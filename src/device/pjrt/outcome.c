@@ -10,6 +10,7 @@
 
 struct sal_compiled {
 	const struct sal_device *device; /* borrowed */
+	const struct sal_stream *stream; /* borrowed; NULL: compiled without a device */
 	/* Owned; stays, because executable depends on it. NULL: compiled without a device. */
 	PJRT_LoadedExecutable *loaded;
 	PJRT_Executable *executable; /* owned; the facts point into it */
@@ -23,60 +24,6 @@ struct sal_compiled {
 static int no_memory(struct sal_err *err)
 {
 	return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for the facts of a program");
-}
-
-/* The vendor's two objects */
-
-int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
-		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
-		       struct sal_err *err)
-{
-	const struct sal_device *d = s->device;
-	int rc;
-
-	VENDOR_ARGS(d, PJRT_Program, source, .code = (char *)program.at, .code_size = program.size,
-		    .format = format.at, .format_size = format.size);
-	VENDOR_ARGS(d, PJRT_Client_Compile_Args, compile, .client = s->client,
-		    .program = &source.args, .compile_options = options.at,
-		    .compile_options_size = options.size);
-
-	*out_loaded = NULL;
-	rc = sal_vendor_check(d, d->api->PJRT_Client_Compile(&compile.args), err);
-	if (rc < 0)
-		return rc;
-	*out_loaded = compile.args.executable;
-	return SAL_OK;
-}
-
-void sal_vendor_destroy_loaded(const struct sal_device *d, PJRT_LoadedExecutable *loaded)
-{
-	VENDOR_ARGS(d, PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = loaded);
-
-	if (loaded)
-		sal_vendor_drop(d, d->api->PJRT_LoadedExecutable_Destroy(&destroy.args));
-}
-
-int sal_vendor_get_executable(const struct sal_device *d, PJRT_LoadedExecutable *loaded,
-			      PJRT_Executable **out_executable, struct sal_err *err)
-{
-	int rc;
-
-	VENDOR_ARGS(d, PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
-
-	*out_executable = NULL;
-	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_GetExecutable(&get.args), err);
-	if (rc < 0)
-		return rc;
-	*out_executable = get.args.executable;
-	return SAL_OK;
-}
-
-void sal_vendor_destroy_executable(const struct sal_device *d, PJRT_Executable *executable)
-{
-	VENDOR_ARGS(d, PJRT_Executable_Destroy_Args, destroy, .executable = executable);
-
-	if (executable)
-		sal_vendor_drop(d, d->api->PJRT_Executable_Destroy(&destroy.args));
 }
 
 /* Outputs */
@@ -301,6 +248,19 @@ static int describe_assignment(struct sal_compiled *c, struct sal_err *err)
 	return c->facts.device_assignment.at ? SAL_OK : no_memory(err);
 }
 
+static int describe_chips(struct sal_compiled *c, struct sal_err *err)
+{
+	uint32_t *chips;
+	int rc;
+
+	if (!c->stream)
+		return SAL_OK;
+	rc = sal_vendor_chips(c->stream, c->loaded, &c->bag, &chips, &c->facts.chip_count, err);
+	c->facts.chips = chips;
+	c->facts.is_portable = c->stream->chip_count > 1 && c->facts.chip_count == 0;
+	return rc;
+}
+
 /* Asks twice: for the size, then for the bytes. Empty if the plugin does not provide our format. */
 static int describe_optimized(struct sal_compiled *c, struct sal_err *err)
 {
@@ -390,6 +350,9 @@ static int describe(struct sal_compiled *c, const struct vendor_source *source, 
 	rc = describe_assignment(c, err);
 	if (rc < 0)
 		return rc;
+	rc = describe_chips(c, err);
+	if (rc < 0)
+		return rc;
 	rc = describe_optimized(c, err);
 	if (rc < 0)
 		return rc;
@@ -422,6 +385,7 @@ static int compile(struct sal_stream *s, struct sal_text format, struct sal_text
 	if (!c)
 		return no_memory(err);
 	c->device = s->device;
+	c->stream = s;
 	rc = sal_vendor_compile(s, format, program, options, &c->loaded, err);
 	if (rc < 0)
 		goto fail;

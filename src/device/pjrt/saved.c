@@ -8,7 +8,7 @@
  * address, so a program may give other results when its arguments move. On other devices the buffer
  * is freed and a new one is made.
  */
-#include "device/pjrt/vendor.h"
+#include "device/pjrt/saved.h"
 
 #include <semaphore.h>
 #include <stdio.h>

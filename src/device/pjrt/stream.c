@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "device/pjrt/ffi/linalg.h"
 #include "device/pjrt/ffi/python.h"
+#include "device/pjrt/saved.h"
 
 static void pjrt_close(struct sal_device *d);
 
@@ -21,6 +22,8 @@ static void stream_destroy(struct sal_stream *s)
 		sal_vendor_drop(s->device, s->device->api->PJRT_Client_Destroy(&destroy.args));
 	}
 	sal_crew_fini(&s->crew);
+	sal_vendor_bag_empty(&s->bag);
+	free(s->others);
 	free(s);
 }
 
@@ -133,11 +136,12 @@ static PJRT_NamedValue named_value(const struct sal_value *from)
  * number, before they start anything. Only a client can tell its platform, so we try the option
  * first.
  */
-static int create_client(struct sal_device *d, PJRT_Client **out_client, struct sal_err *err)
+static int create_client(struct sal_device *d, uint32_t chips, PJRT_Client **out_client,
+			 struct sal_err *err)
 {
-	static const struct sal_value one = { .name = { "cpu_device_count", 16 },
-					      .kind = SAL_VALUE_INT,
-					      .number = 1 };
+	const struct sal_value wanted = { .name = { "cpu_device_count", 16 },
+					  .kind = SAL_VALUE_INT,
+					  .number = chips };
 	PJRT_NamedValue options[SAL_PLUGIN_OPTIONS_MAX + CUDA_OPTIONS + 1];
 	size_t count = d->option_count;
 	int rc;
@@ -147,9 +151,9 @@ static int create_client(struct sal_device *d, PJRT_Client **out_client, struct 
 	*out_client = NULL;
 	for (size_t i = 0; i < count; i++)
 		options[i] = named_value(&d->options[i].value);
-	if (has_option(d, one.name))
+	if (has_option(d, wanted.name))
 		d->counts_devices = false;
-	options[count] = named_value(&one);
+	options[count] = named_value(&wanted);
 	create.args.num_options = count + d->counts_devices;
 	rc = sal_vendor_check(d, d->api->PJRT_Client_Create(&create.args), err);
 	if (rc < 0 && d->counts_devices && !d->first) {
@@ -173,10 +177,24 @@ static void create(void *ctx)
 {
 	struct creation *c = ctx;
 
-	c->rc = create_client(c->stream->device, &c->stream->client, c->err);
+	c->rc = create_client(c->stream->device, c->stream->chip_count, &c->stream->client, c->err);
 }
 
-static int find_chip(struct sal_stream *s, struct sal_err *err)
+static void set_chip(struct sal_stream *s, PJRT_Device *chip)
+{
+	struct sal_device *d = s->device;
+
+	s->chip = chip;
+	if (VENDOR_HAS(d, PJRT_Device_DefaultMemory)) {
+		VENDOR_ARGS(d, PJRT_Device_DefaultMemory_Args, get, .device = chip);
+
+		if (sal_vendor_check(d, d->api->PJRT_Device_DefaultMemory(&get.args), NULL) ==
+		    SAL_OK)
+			s->memory = get.args.memory;
+	}
+}
+
+static int find_chips(struct sal_stream *s, struct sal_err *err)
 {
 	struct sal_device *d = s->device;
 	int rc;
@@ -188,14 +206,66 @@ static int find_chip(struct sal_stream *s, struct sal_err *err)
 		return rc;
 	if (list.args.num_addressable_devices == 0)
 		return sal_err_set(err, SAL_NOT_FOUND, "the plugin has no device for this process");
-	s->chip = list.args.addressable_devices[0];
+	if (list.args.num_addressable_devices < s->chip_count)
+		return sal_err_set(err, SAL_UNIMPLEMENTED,
+				   "the plugin made %zu devices instead of %u",
+				   list.args.num_addressable_devices, (unsigned)s->chip_count);
+	set_chip(s, list.args.addressable_devices[0]);
+	s->others = calloc(s->chip_count, sizeof(*s->others));
+	if (!s->others)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
+	for (uint32_t i = 1; i < s->chip_count; i++) {
+		struct sal_stream *chip = &s->others[i - 1];
 
-	if (VENDOR_HAS(d, PJRT_Device_DefaultMemory)) {
-		VENDOR_ARGS(d, PJRT_Device_DefaultMemory_Args, get, .device = s->chip);
+		chip->device = d;
+		chip->client = s->client;
+		chip->whole = s;
+		set_chip(chip, list.args.addressable_devices[i]);
+	}
+	return SAL_OK;
+}
 
-		if (sal_vendor_check(d, d->api->PJRT_Device_DefaultMemory(&get.args), NULL) ==
-		    SAL_OK)
-			s->memory = get.args.memory;
+struct sal_stream *sal_pjrt_chip(struct sal_stream *s, uint32_t chip)
+{
+	return chip == 0 ? s : &s->others[chip - 1];
+}
+
+/* The number of a device of the client; UINT32_MAX: the stream does not have it. */
+static uint32_t chip_number(const struct sal_stream *s, const PJRT_Device *device)
+{
+	if (s->chip == device)
+		return 0;
+	for (uint32_t i = 1; i < s->chip_count; i++)
+		if (s->others[i - 1].chip == device)
+			return i;
+	return UINT32_MAX;
+}
+
+int sal_vendor_chips(const struct sal_stream *s, PJRT_LoadedExecutable *loaded,
+		     struct vendor_bag *bag, uint32_t **out_chips, size_t *out_count,
+		     struct sal_err *err)
+{
+	const struct sal_device *d = s->device;
+	int rc;
+
+	VENDOR_ARGS(d, PJRT_LoadedExecutable_AddressableDevices_Args, list, .executable = loaded);
+
+	*out_chips = NULL;
+	*out_count = 0;
+	if (s->chip_count == 1)
+		return SAL_OK;
+	rc = sal_vendor_check(d, d->api->PJRT_LoadedExecutable_AddressableDevices(&list.args), err);
+	if (rc < 0)
+		return rc;
+	*out_chips = sal_vendor_bag_take(bag, list.args.num_addressable_devices, sizeof(uint32_t));
+	if (!*out_chips)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a program");
+	*out_count = list.args.num_addressable_devices;
+	for (size_t i = 0; i < *out_count; i++) {
+		(*out_chips)[i] = chip_number(s, list.args.addressable_devices[i]);
+		if ((*out_chips)[i] == UINT32_MAX)
+			return sal_err_set(err, SAL_INTERNAL,
+					   "the program runs on a device that its stream lacks");
 	}
 	return SAL_OK;
 }
@@ -210,8 +280,8 @@ static uint32_t next_mark(struct sal_device *d)
 	return mark;
 }
 
-static int stream_create(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
-			 struct sal_err *err)
+static int stream_create(struct sal_device *d, uint32_t tier, uint32_t chips,
+			 struct sal_stream **out_stream, struct sal_err *err)
 {
 	struct creation creation = { .err = err };
 	struct sal_stream *s;
@@ -222,6 +292,8 @@ static int stream_create(struct sal_device *d, uint32_t tier, struct sal_stream 
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a stream");
 	s->device = d;
+	s->whole = s;
+	s->chip_count = chips;
 	if (sal_crew_init(&s->crew, next_mark(d), tier) != 0) {
 		free(s);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no thread for a stream");
@@ -231,7 +303,7 @@ static int stream_create(struct sal_device *d, uint32_t tier, struct sal_stream 
 	rc = creation.rc;
 	if (rc < 0)
 		goto fail;
-	rc = find_chip(s, err);
+	rc = find_chips(s, err);
 	if (rc < 0)
 		goto fail;
 	*out_stream = s;
@@ -269,11 +341,11 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	if (rc < 0)
 		goto fail;
 	sal_python_register(d);
-	rc = stream_create(d, 0, &d->first, err);
+	rc = stream_create(d, 0, 1, &d->first, err);
 	if (rc < 0)
 		goto fail;
 	d->spare = true;
-	rc = sal_vendor_describe(d, err);
+	rc = sal_vendor_describe(d->first, &d->bag, &d->facts, err);
 	if (rc < 0)
 		goto fail;
 	rc = sal_vendor_register(d, err);
@@ -335,9 +407,20 @@ static int pjrt_open_stream(struct sal_device *d, uint32_t tier, struct sal_stre
 	if (!has_tiers(d))
 		tier = 0;
 	if (tier > 0 || !take_spare(d))
-		return stream_create(d, tier, out_stream, err);
+		return stream_create(d, tier, 1, out_stream, err);
 	*out_stream = d->first;
 	return SAL_OK;
+}
+
+static int pjrt_open_wide(struct sal_device *d, uint32_t tier, uint32_t chips,
+			  struct sal_stream **out_stream, struct sal_err *err)
+{
+	*out_stream = NULL;
+	if (!d->counts_devices || !d->facts.is_host)
+		return sal_err_set(err, SAL_UNIMPLEMENTED,
+				   "this plugin cannot make several devices of one: only XLA's CPU "
+				   "plugin can");
+	return stream_create(d, tier, chips, out_stream, err);
 }
 
 static uint64_t pjrt_busy_ns(struct sal_stream *s)
@@ -353,6 +436,8 @@ static void pjrt_close_stream(struct sal_stream *s)
 		return;
 	d = s->device;
 	sal_vendor_await_loans(s);
+	for (uint32_t i = 1; i < s->chip_count; i++)
+		sal_vendor_await_loans(&s->others[i - 1]);
 	if (s != d->first) {
 		stream_destroy(s);
 		return;
@@ -370,6 +455,10 @@ const struct sal_device_ops sal_device_pjrt = {
 	.can_execute_in_done = can_execute_in_done,
 	.has_tiers = has_tiers,
 	.open_stream = pjrt_open_stream,
+	.open_wide = pjrt_open_wide,
+	.describe = sal_pjrt_describe,
+	.chip = sal_pjrt_chip,
+	.copy_to = sal_pjrt_copy_to,
 	.close_stream = pjrt_close_stream,
 	.busy_ns = pjrt_busy_ns,
 	.memory = sal_pjrt_memory,

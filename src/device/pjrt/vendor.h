@@ -3,9 +3,9 @@
  * vendor - declarations that the files of this folder share.
  *
  * A device is a vendor's plugin, opened once and never unloaded (such libraries leave threads and
- * exit handlers behind). A stream is a vendor client with one device. The first client is made with
- * the device and lives as long as the device, because the facts point into it. It serves as the
- * first stream.
+ * exit handlers behind). A stream is a vendor client with one device, or with several: chips. The
+ * first client is made with the device and lives as long as the device, because the facts point
+ * into it. It serves as the first stream.
  *
  *     sal_device ── first ──> sal_stream ── PJRT_Client, PJRT_Device
  *                             sal_stream ── ...
@@ -15,12 +15,13 @@
  * A plugin newer than our header may have longer argument structs and refuse ours as too short. So
  * we pass a zeroed tail behind each struct, which means "not given".
  *
- * Threads: only `spare`, `marks` and `loans` change after open, under the lock.
+ * Threads: only `spare`, `marks` and `loans` change after open, under the lock; and atomic fields.
  */
 #ifndef SAL_DEVICE_PJRT_VENDOR_H
 #define SAL_DEVICE_PJRT_VENDOR_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/queue.h>
 
 #include <pjrt_c_api.h>
@@ -55,14 +56,23 @@ struct sal_device {
 	bool spare; /* first is not in use */
 	struct vendor_loan_list loans[VENDOR_LOAN_LISTS]; /* owned; see adopt.c */
 	uint32_t marks; /* how many streams got a mark: see crew.h */
+	_Atomic uint32_t launches; /* ids of iterations: see execute.c */
 };
 
+/* Also a chip of a wide stream: then client, chip, memory and whole are all that it has. */
 struct sal_stream {
 	struct sal_device *device; /* borrowed */
 	struct vendor_crew crew; /* owned; the threads of the client */
-	PJRT_Client *client; /* owned */
+	PJRT_Client *client; /* owned; a chip's is borrowed */
 	PJRT_Device *chip; /* borrowed: client */
 	PJRT_Memory *memory; /* borrowed: client; NULL: the plugin knows none */
+	struct sal_stream *whole; /* borrowed: to which a chip belongs; itself otherwise */
+	uint32_t chip_count;
+	struct sal_stream *others; /* owned; chips 1, 2, ... */
+	_Atomic uint32_t callers; /* executions under way that may call Python */
+	/* Of a wide stream; see sal_pjrt_describe. */
+	struct sal_device_facts facts; /* points into client and bag */
+	struct vendor_bag bag; /* owned */
 };
 
 struct sal_buffer {
@@ -77,6 +87,9 @@ struct sal_loaded {
 	PJRT_LoadedExecutable *executable; /* owned */
 	bool retains_all; /* the aliases are unknown, so no argument is donated */
 	bool may_call; /* it may call Python */
+	uint32_t *chips; /* owned; that run the program; NULL: the first, or any if is_portable */
+	size_t chip_count;
+	bool is_portable;
 	size_t output_count;
 	uint64_t *output_bytes; /* owned; sizes in host memory */
 };
@@ -104,13 +117,27 @@ void sal_vendor_when(const struct sal_device *d, PJRT_Event *take_event, sal_don
 		     void *ctx);
 int sal_vendor_await(const struct sal_device *d, PJRT_Event *take_event, struct sal_err *err);
 
-/* describe.c. Fills d->facts from d->first. */
-int sal_vendor_describe(struct sal_device *d, struct sal_err *err);
+/* stream.c */
+struct sal_stream *sal_pjrt_chip(struct sal_stream *s, uint32_t chip);
+/*
+ * The chips that run the program, in the bag: *out_count of them. None in a stream with one chip,
+ * or if the program is portable.
+ */
+int sal_vendor_chips(const struct sal_stream *s, PJRT_LoadedExecutable *loaded,
+		     struct vendor_bag *bag, uint32_t **out_chips, size_t *out_count,
+		     struct sal_err *err);
+
+/* describe.c */
+/* Fills the facts of the stream's client and its chips; they point into the client and the bag. */
+int sal_vendor_describe(struct sal_stream *s, struct vendor_bag *bag,
+			struct sal_device_facts *facts, struct sal_err *err);
+int sal_pjrt_describe(struct sal_stream *s, const struct sal_device_facts **out_facts,
+		      struct sal_err *err);
 int sal_pjrt_memory(struct sal_stream *s, struct sal_stream_memory *out_memory);
 int sal_vendor_values(struct vendor_bag *bag, const PJRT_NamedValue *values, size_t count,
 		      struct sal_values *out_values, struct sal_err *err);
 
-/* outcome.c: what a compilation gave */
+/* image.c and outcome.c: what a compilation gave */
 int sal_vendor_compile(struct sal_stream *s, struct sal_text format, struct sal_text program,
 		       struct sal_text options, PJRT_LoadedExecutable **out_loaded,
 		       struct sal_err *err);
@@ -161,35 +188,10 @@ int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const v
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 		      struct sal_err *err);
 int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
+		     struct sal_err *err);
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 void sal_pjrt_free_buffer(struct sal_buffer *b);
-
-/* saved.c */
-struct vendor_shape {
-	PJRT_Buffer_Type type;
-	size_t rank;
-	int64_t dims[VENDOR_RANK_MAX];
-	int64_t minor_to_major[VENDOR_RANK_MAX];
-	bool row_major;
-};
-
-int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct vendor_shape *shape,
-		     struct sal_err *err);
-
-int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
-int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err);
-int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
-		     struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_pjrt_empty(struct sal_buffer *b);
-int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
-struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);
-void sal_pjrt_free_saved(struct sal_saved *saved);
-
-/* adopt.c. Waits until no memory of the stream is lent. All buffers that use the memory must be freed. */
-void sal_vendor_await_loans(const struct sal_stream *s);
-
-int sal_pjrt_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
-		   struct sal_buffer **out_buffer, struct sal_err *err);
 
 /* execute.c */
 int sal_pjrt_execute(struct sal_loaded *p, const struct sal_execution *x, struct sal_err *err);

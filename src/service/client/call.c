@@ -387,7 +387,8 @@ static uint64_t positive(int64_t bytes)
 
 uint64_t svc_nested_bytes(const struct svc_shared_program *p)
 {
-	return positive(p->facts->memory.output) + positive(p->facts->memory.temp);
+	return (positive(p->facts->memory.output) + positive(p->facts->memory.temp)) *
+	       p->facts->chip_count;
 }
 
 /* Lane, tier and stream follow those of the newest call: it is the innermost one. */
@@ -435,7 +436,8 @@ bool svc_nested_start(struct svc_execution *x)
 	is_too_deep = !enter(x);
 	x->shared = svc_shared_program_ref(x->program->shared);
 	x->iteration.grow_bytes = svc_execution_growth(x);
-	x->nested_bytes = svc_memory_round(s->server, positive(x->shared->facts->memory.temp));
+	x->nested_bytes = svc_memory_round(s->server,
+					   positive(x->shared->facts->memory.temp) * x->list_count);
 	s->promised_bytes += x->iteration.grow_bytes + x->nested_bytes;
 	svc_execution_move(x, SVC_QUEUED);
 	svc_execution_move(x, SVC_GRANTED);

@@ -133,6 +133,8 @@ static bool may_move(enum svc_client_state from, enum svc_client_state to)
 {
 	if (to == SVC_TAKING)
 		return from == SVC_ASKING || from == SVC_LOADING;
+	if (to == SVC_JOINED && from == SVC_OPENING)
+		return true;
 	return from == (to == SVC_LOADING ? SVC_ASKING : SVC_SILENT);
 }
 
@@ -243,6 +245,16 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 		svc_client_close(c);
 }
 
+void svc_client_listen(struct svc_client *c)
+{
+	(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+}
+
+void svc_client_pause(struct svc_client *c)
+{
+	(void)uv_poll_stop(&c->poll);
+}
+
 static void start_timer(struct svc_server *server)
 {
 	if (!uv_is_active((uv_handle_t *)&server->hello_timer))
@@ -275,7 +287,7 @@ static void add(struct svc_server *server, int fd)
 	    !svc_client_take_place(c, SVC_STRANGERS, SVC_SILENT))
 		svc_client_close(c);
 	else
-		(void)uv_poll_start(&c->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+		svc_client_listen(c);
 }
 
 /*

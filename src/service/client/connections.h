@@ -9,6 +9,7 @@
  * A connection is in one state:
  *
  *     silent ──hello──> joined
+ *        └────hello───> opening ──> joined
  *        └────line────> asking ──answer──> taking
  *                         └──file──> loading ──┘
  *
@@ -47,6 +48,7 @@ enum svc_client_state {
 	SVC_ASKING, /* salusd answers its line at the end of this round of the loop */
 	SVC_LOADING, /* a thread loads the file that its line names (load.h); at most one */
 	SVC_TAKING, /* the asker has not taken the whole answer */
+	SVC_OPENING, /* a thread opens the devices for which its hello asks (memory/kind.h) */
 	SVC_JOINED, /* a client, with a session */
 	SVC_CLIENT_STATES
 };
@@ -60,6 +62,7 @@ struct svc_client {
 	uv_poll_t poll;
 	int fd; /* owned */
 	struct svc_session *session; /* owned reference; NULL unless joined */
+	uint32_t kind; /* for which it waits, while opening */
 	char *bytes; /* owned: the part of the hello or the line that has come */
 	size_t filled, room;
 	struct svc_answer_line *answer; /* owned reference; NULL: none, or completely sent */
@@ -96,6 +99,9 @@ void svc_client_move(struct svc_client *c, enum svc_client_state state);
  */
 bool svc_client_take_place(struct svc_client *c, enum svc_resource what,
 			   enum svc_client_state state);
+/* Read what the client sends, or nothing until then. */
+void svc_client_listen(struct svc_client *c);
+void svc_client_pause(struct svc_client *c);
 /* Close the connection. libuv frees c later. */
 void svc_client_close(struct svc_client *c);
 

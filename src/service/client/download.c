@@ -34,6 +34,8 @@ struct download {
 	uint64_t request, size;
 	void *into; /* in the arena; NULL: the bytes go into the completion */
 	void *bytes; /* owned; the bytes, if `into` is NULL */
+	int code; /* of the answer */
+	char *text; /* owned; of a failure */
 };
 
 static struct download *download_of(struct svc_errand *errand)
@@ -41,23 +43,32 @@ static struct download *download_of(struct svc_errand *errand)
 	return SAL_CONTAINER_OF(errand, struct download, errand);
 }
 
+/*
+ * The client gets its answer when the errand has dropped the buffer, too. Then the memory of a
+ * buffer that the client deletes after the answer counts as being freed at once, and the client's
+ * next request waits for it.
+ */
 static void download_unref(struct download *d)
 {
 	if (atomic_fetch_sub(&d->refs, 1) > 1)
 		return;
+	if (d->code)
+		svc_outbox_done(&d->session->outbox, d->request, d->code, d->text ? d->text : "",
+				d->text ? strlen(d->text) : 0);
+	else
+		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
+				d->into ? 0 : (size_t)d->size);
 	svc_session_unref(d->session);
 	free(d->bytes);
+	free(d->text);
 	free(d);
 }
 
 static void download_answer(struct download *d, int code, const char *text)
 {
+	d->code = code;
 	if (code)
-		svc_outbox_done(&d->session->outbox, d->request, code, text,
-				strnlen(text, SAL_TEXT_MAX));
-	else
-		svc_outbox_done(&d->session->outbox, d->request, 0, d->into ? NULL : d->bytes,
-				d->into ? 0 : (size_t)d->size);
+		d->text = strndup(text, SAL_TEXT_MAX);
 	download_unref(d);
 }
 
@@ -187,6 +198,8 @@ struct await {
 	struct svc_session *session; /* owned reference */
 	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
 	uint64_t request;
+	int code; /* of the answer */
+	char *text; /* owned; of a failure */
 };
 
 static struct await *await_of(struct svc_errand *errand)
@@ -194,21 +207,25 @@ static struct await *await_of(struct svc_errand *errand)
 	return SAL_CONTAINER_OF(errand, struct await, errand);
 }
 
+/* The answer comes when the errand has dropped the buffer, as that of a download. */
 static void await_unref(struct await *a)
 {
 	if (atomic_fetch_sub(&a->refs, 1) > 1)
 		return;
+	svc_outbox_done(&a->session->outbox, a->request, a->code, a->text,
+			a->text ? strlen(a->text) : 0);
 	svc_session_unref(a->session);
+	free(a->text);
 	free(a);
 }
 
 static void await_answer(void *ctx, int code, const char *message)
 {
 	struct await *a = ctx;
-	const char *text = message ? message : "";
 
-	svc_outbox_done(&a->session->outbox, a->request, code, code ? text : NULL,
-			code ? strnlen(text, SAL_TEXT_MAX) : 0);
+	a->code = code;
+	if (code)
+		a->text = strndup(message ? message : "", SAL_TEXT_MAX);
 	await_unref(a);
 }
 

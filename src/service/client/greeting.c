@@ -18,6 +18,7 @@
 #include "link/socket.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
+#include "service/memory/kind.h"
 #include "service/server.h"
 
 static void close_fds(int *fds, size_t count)
@@ -26,6 +27,16 @@ static void close_fds(int *fds, size_t count)
 
 	for (i = 0; i < count; i++)
 		sal_close(&fds[i]);
+}
+
+/* The facts that its session gets. The kind stays open while the session is there. */
+static struct sal_text facts_of(const struct svc_client *c)
+{
+	const struct svc_kind *kind = &c->server->kinds[c->session->kind];
+
+	if (c->session->kind == 0)
+		return (struct sal_text){ c->server->facts, c->server->fact_size };
+	return (struct sal_text){ kind->facts, kind->fact_size };
 }
 
 static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int *fds)
@@ -40,7 +51,7 @@ static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int
 		.session = c->session ? c->session->id : 0,
 		.ring_bytes = SVC_RING_BYTES,
 		.segment_bytes = SVC_SEGMENT_BYTES,
-		.fact_bytes = refusal ? 0 : server->fact_size,
+		.fact_bytes = refusal ? 0 : facts_of(c).size,
 		.memory_bytes = server->options.memory_bytes,
 	};
 	int rc;
@@ -50,7 +61,7 @@ static int send_welcome(struct svc_client *c, const struct sal_err *refusal, int
 			       refusal->text);
 	rc = sal_socket_send(c->fd, &welcome, sizeof(welcome), fds, refusal ? 0 : 4, NULL);
 	if (rc >= 0 && !refusal)
-		rc = sal_socket_send(c->fd, server->facts, server->fact_size, NULL, 0, NULL);
+		rc = sal_socket_send(c->fd, facts_of(c).at, facts_of(c).size, NULL, 0, NULL);
 	return rc;
 }
 
@@ -74,22 +85,59 @@ static int join(struct svc_client *c, const struct sal_hello *hello, const struc
 	return svc_session_create(c->server, hello, peer, &c->session, fds, err);
 }
 
+/* An older client's hello is shorter than ours, in whole words of 8 bytes. */
+static struct sal_hello read_hello(const struct svc_client *c)
+{
+	struct sal_hello hello = { 0 };
+	size_t size;
+
+	memcpy(&hello, c->bytes, SAL_HELLO_BYTES_MIN);
+	size = hello.size < sizeof(hello) ? hello.size & ~(size_t)7 : sizeof(hello);
+	if (size > SAL_HELLO_BYTES_MIN)
+		memcpy(&hello, c->bytes, size);
+	return hello;
+}
+
+/* A thread has opened the streams for which connections wait, or could not. */
+static void on_opened(struct svc_server *server, uint32_t kind, const struct sal_err *err)
+{
+	struct svc_client *c, *next;
+
+	for (c = TAILQ_FIRST(&server->connections.lists[SVC_OPENING].all); c; c = next) {
+		struct ucred peer = { 0 };
+		socklen_t size = sizeof(peer);
+
+		next = TAILQ_NEXT(c, state_link);
+		if (c->kind != kind)
+			continue;
+		(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+		if (err->code ? !refuse(c, &peer, err) : !svc_client_greet(c))
+			svc_client_close(c);
+		else
+			svc_client_listen(c);
+	}
+}
+
 bool svc_client_greet(struct svc_client *c)
 {
 	struct ucred peer = { 0 };
 	socklen_t size = sizeof(peer);
-	struct sal_hello hello = { 0 };
+	struct sal_hello hello = read_hello(c);
 	struct sal_err err = { 0 };
 	int fds[4] = { -1, -1, -1, -1 };
 	bool ok;
+	int rc;
 
-	memcpy(&hello, c->bytes, SAL_HELLO_BYTES_MIN);
-	if (hello.size >= sizeof(hello))
-		memcpy(&hello, c->bytes, sizeof(hello));
 	(void)getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
 	if (!sal_hello_is_valid(&hello))
 		return false;
-	if (join(c, &hello, &peer, fds, &err) < 0)
+	rc = svc_kind_find(c->server, svc_kind_wish(c->server, &hello), on_opened, &c->kind, &err);
+	if (rc > 0) { /* on_opened greets */
+		svc_client_pause(c);
+		svc_client_move(c, SVC_OPENING);
+		return true;
+	}
+	if (rc < 0 || join(c, &hello, &peer, fds, &err) < 0)
 		return refuse(c, &peer, &err);
 	(void)svc_session_ref(c->session); /* for the connection; the server's list has its own */
 	svc_client_move(c, SVC_JOINED);

@@ -82,16 +82,22 @@ static enum svc_taken take_delete(struct svc_session *s, const struct sal_msg_de
 static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_execute *m,
 				   struct svc_execution *x) SVC_LOCKED
 {
-	uint32_t i;
+	const struct sal_program_facts *facts = x->program->shared->facts;
+	uint32_t list, i, n = 0;
 
-	for (i = 0; i < m->output_count && breathe(s, i); i++) {
-		uint64_t bytes = x->program->shared->facts->outputs[i].bytes;
-		struct svc_buffer *b;
-		enum svc_taken taken = svc_new_buffer(s, m->first_output + i, bytes, &b);
+	for (list = 0; list < x->list_count; list++) {
+		uint32_t chip = facts->is_portable ? x->chip : facts->chips[list];
 
-		if (taken != SVC_TAKEN)
-			return taken;
-		x->outputs[x->output_count++] = svc_buffer_ref(b);
+		for (i = 0; i < m->output_count && breathe(s, n); i++, n++) {
+			struct svc_buffer *b;
+			enum svc_taken taken =
+				svc_new_buffer(s, m->first_output + n, facts->outputs[i].bytes, &b);
+
+			if (taken != SVC_TAKEN)
+				return taken;
+			b->chip = chip;
+			x->outputs[x->output_count++] = svc_buffer_ref(b);
+		}
 	}
 	return SVC_TAKEN;
 }
@@ -102,19 +108,23 @@ static void take_donated(struct svc_session *s, const struct sal_msg_execute *m,
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
 	const struct sal_program_facts *facts = x->program->shared->facts;
+	uint32_t list;
 	size_t i;
 
 	for (i = 0; i < x->retained_count; i++)
 		if ((uint64_t)x->retained[i] < m->arg_count)
 			x->is_retained[x->retained[i]] = true;
-	for (i = 0; i < facts->donated_count; i++) {
-		uint32_t arg = facts->donated[i];
+	for (list = 0; list < x->list_count; list++) {
+		for (i = 0; i < facts->donated_count; i++) {
+			uint32_t arg = facts->donated[i];
 
-		if (arg >= m->arg_count || x->is_retained[arg])
-			continue;
-		x->donated_ids[x->donated_count] = ids[arg];
-		x->donated[x->donated_count++] = arg;
-		svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[arg]));
+			if (arg >= m->arg_count || x->is_retained[arg])
+				continue;
+			arg += list * m->arg_count;
+			x->donated_ids[x->donated_count] = ids[arg];
+			x->donated[x->donated_count++] = arg;
+			svc_buffer_unref(svc_idmap_remove(&s->buffers, ids[arg]));
+		}
 	}
 }
 
@@ -123,10 +133,10 @@ static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m
 			  struct svc_execution *x) SVC_LOCKED
 {
 	const uint64_t *ids = (const uint64_t *)(m + 1);
-	const uint32_t *retained = (const uint32_t *)(ids + m->arg_count);
-	uint32_t i;
+	uint32_t i, count = x->list_count * m->arg_count;
+	const uint32_t *retained = (const uint32_t *)(ids + count);
 
-	for (i = 0; i < m->arg_count && breathe(s, i); i++) {
+	for (i = 0; i < count && breathe(s, i); i++) {
 		struct svc_buffer *b = svc_idmap_find(&s->buffers, ids[i]);
 
 		if (!b)
@@ -141,14 +151,17 @@ static uint32_t take_args(struct svc_session *s, const struct sal_msg_execute *m
 /* Memory of salusd that an execution takes until the execution has ended. */
 static uint64_t bytes_of(const struct sal_msg_execute *m)
 {
+	uint64_t lists = m->header.devices > 1 ? m->header.devices : 1;
+
 	return sizeof(struct svc_execution) + m->header.size +
-	       16 * ((uint64_t)m->arg_count + m->output_count);
+	       16 * lists * ((uint64_t)m->arg_count + m->output_count);
 }
 
 static struct svc_execution *new_execution(struct svc_session *s, const struct sal_msg_execute *m,
 					   struct svc_program *p) SVC_LOCKED
 {
 	struct svc_execution *x = calloc(1, sizeof(*x));
+	size_t lists = p->shared->facts->chip_count;
 
 	if (!x)
 		return NULL;
@@ -158,11 +171,14 @@ static struct svc_execution *new_execution(struct svc_session *s, const struct s
 	x->calls = (m->flags & SAL_EXECUTE_CALLS) != 0;
 	x->is_timed = (m->flags & SAL_EXECUTE_TIMED) != 0;
 	x->submit_ns = svc_now_ns();
-	x->args = calloc((size_t)m->arg_count + 1, sizeof(struct svc_buffer *));
-	x->outputs = calloc((size_t)m->output_count + 1, sizeof(struct svc_buffer *));
+	x->list_count = (uint32_t)lists;
+	x->chip = p->shared->facts->is_portable ? m->header.device : 0;
+	x->args = calloc(lists * m->arg_count + 1, sizeof(struct svc_buffer *));
+	x->outputs = calloc(lists * m->output_count + 1, sizeof(struct svc_buffer *));
 	x->retained = calloc((size_t)m->retained_count + 1, sizeof(*x->retained));
-	x->donated = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated));
-	x->donated_ids = calloc(p->shared->facts->donated_count + 1, sizeof(*x->donated_ids));
+	x->donated = calloc(lists * p->shared->facts->donated_count + 1, sizeof(*x->donated));
+	x->donated_ids =
+		calloc(lists * p->shared->facts->donated_count + 1, sizeof(*x->donated_ids));
 	x->is_retained = calloc((size_t)m->arg_count + 1, sizeof(*x->is_retained));
 	STAILQ_INIT(&x->waiters);
 	if (x->args && x->outputs && x->retained && x->donated && x->donated_ids && x->is_retained)
@@ -264,8 +280,10 @@ static enum svc_answer ask_for_outputs(struct svc_session *s, const struct sal_m
 {
 	if ((m->flags & SAL_EXECUTE_NESTED) && svc_nested_is_open(s))
 		return svc_memory_ask(s, svc_nested_bytes(p));
-	if (svc_memory_is_settling(
-		    s, p->facts->memory.output > 0 ? (uint64_t)p->facts->memory.output : 0))
+	if (svc_memory_is_settling(s, p->facts->memory.output > 0
+					      ? (uint64_t)p->facts->memory.output *
+							p->facts->chip_count
+					      : 0))
 		return SVC_LATER;
 	/* While the record was parked, the session did not tell the engine about freed memory. */
 	svc_memory_settle(s);
@@ -276,6 +294,7 @@ static enum svc_taken take_execute(struct svc_session *s,
 				   const struct sal_msg_execute *m) SVC_LOCKED
 {
 	struct svc_program *p = svc_idmap_find(&s->programs, m->program);
+	const struct sal_program_facts *facts;
 	struct svc_execution *x;
 	enum svc_answer answer;
 	enum svc_taken taken;
@@ -285,7 +304,9 @@ static enum svc_taken take_execute(struct svc_session *s,
 		refuse_unknown(s, m);
 		return SVC_TAKEN;
 	}
-	if (m->output_count != p->shared->facts->output_count)
+	facts = p->shared->facts;
+	if (m->output_count != facts->output_count || m->header.device >= s->devices ||
+	    (m->header.devices ? m->header.devices : 1) != facts->chip_count)
 		return SVC_BROKEN;
 	answer = ask_for_outputs(s, m, p->shared);
 	if (answer == SVC_LATER)

@@ -16,6 +16,7 @@
 #include "service/idmap.h"
 #include "service/ledger.h"
 #include "service/memory/freeing.h"
+#include "service/memory/kind.h"
 #include "service/memory/memory.h"
 #include "service/profile/recall.h"
 #include "service/run/attend.h"
@@ -72,6 +73,7 @@ void svc_session_destroy(struct svc_session *s)
 	svc_idmap_fini(&s->programs);
 	free(s->parked);
 	close_account(s);
+	svc_kind_leave(s->server, s->kind);
 	(void)atomic_fetch_sub(&s->server->alive, 1);
 	free(s);
 }
@@ -226,6 +228,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	s->server = server;
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
+	s->devices = svc_kind_wish(server, hello);
 	s->patience.understands = hello->minor >= SAL_MINOR_NEWS;
 	s->takes_back = hello->minor >= SAL_MINOR_REFUSED;
 	copy_name(s->name, hello->name);
@@ -257,7 +260,9 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	if (!s)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 	init(s, server, hello, peer);
-	rc = open_account(s, hello, err);
+	rc = svc_kind_enter(server, s->devices, &s->kind, err);
+	if (rc >= 0)
+		rc = open_account(s, hello, err);
 	if (rc >= 0)
 		rc = open_rings(s, hello->minor, fds, err);
 	if (rc >= 0)
@@ -270,6 +275,8 @@ int svc_session_create(struct svc_server *server, const struct sal_hello *hello,
 	}
 	for (i = 0; i < 4; i++)
 		sal_close(&fds[i]);
+	svc_kind_leave_soon(server, s->kind);
+	s->kind = 0;
 	svc_session_destroy(s);
 	return rc;
 }

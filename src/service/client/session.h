@@ -71,6 +71,8 @@ struct svc_session {
 	struct svc_account account; /* its use of limited resources */
 	char name[SAL_NAME_BYTES];
 	uint64_t open_ns;
+	uint32_t devices; /* does not change */
+	uint32_t kind; /* of its streams: see memory/kind.h; does not change */
 
 	/* the client */
 	int bell, client_bell; /* owned: the worker waits for bell, and rings client_bell */

@@ -79,7 +79,7 @@ static uint32_t open_stream(const struct svc_session *s) SVC_LOCKED
 {
 	uint32_t stream = svc_stream_home(s);
 
-	return atomic_load(&s->server->streams[stream].device) ? stream : 0;
+	return atomic_load(&s->server->streams[stream].device) ? stream : svc_stream_first(s);
 }
 
 /* There is never room for a buffer: the text has the numbers. */
@@ -99,7 +99,8 @@ static void upload_call(struct svc_errand *errand)
 
 	if (is_aliased)
 		(void)atomic_fetch_add(&u->refs, 1);
-	u->code = svc_vendor(server)->upload(server->streams[u->stream].device, &u->array, u->at,
+	u->code = svc_vendor(server)->upload(svc_stream_chip(server, u->stream, u->buffer->chip),
+					     &u->array, u->at,
 					     is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
 					     is_aliased ? on_released : NULL, u, &u->device,
 					     &u->err);
@@ -163,7 +164,7 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 	enum svc_taken taken;
 
 	if ((m->from.size > 0 && !svc_session_place(s, &m->from)) || !size_adds_up(m, dims) ||
-	    svc_idmap_find(&s->buffers, m->id))
+	    svc_idmap_find(&s->buffers, m->id) || m->header.device >= s->devices)
 		return SVC_BROKEN;
 	answer = svc_memory_ask(s, m->size > SVC_BUFFER_BYTES_MIN ? m->size : SVC_BUFFER_BYTES_MIN);
 	if (answer == SVC_LATER)
@@ -171,6 +172,7 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 	taken = svc_new_buffer(s, m->id, m->size, &b);
 	if (taken != SVC_TAKEN)
 		return taken;
+	b->chip = m->header.device;
 	if (answer == SVC_YES && b->code == 0)
 		return upload_post(s, m, b);
 	if (b->code == 0) {
@@ -206,6 +208,18 @@ static void on_copied(void *ctx, int code, const char *message)
 	svc_session_unref(s);
 }
 
+static int copy_on_device(struct copy *c)
+{
+	const struct svc_server *server = c->from->session->server;
+	const struct sal_device_ops *vendor = svc_vendor(server);
+
+	if (c->to->chip == c->from->chip)
+		return vendor->copy(c->from->device, &c->device, &c->err);
+	return vendor->copy_to(c->from->device,
+			       svc_stream_chip(server, c->from->stream, c->to->chip), &c->device,
+			       &c->err);
+}
+
 static void copy_call(struct svc_errand *errand)
 {
 	struct copy *c = copy_of(errand);
@@ -217,7 +231,7 @@ static void copy_call(struct svc_errand *errand)
 				  c->from->text ? c->from->text : "its source is paged out");
 	if (c->err.code)
 		return;
-	if (vendor->copy(c->from->device, &c->device, &c->err) < 0)
+	if (copy_on_device(c) < 0)
 		return;
 	(void)atomic_fetch_add(&s->reads, 1);
 	if (vendor->when_ready(c->device, on_copied, svc_session_ref(s), NULL) < 0)
@@ -285,7 +299,7 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 	struct svc_buffer *to;
 	enum svc_taken taken;
 
-	if (svc_idmap_find(&s->buffers, m->to))
+	if (svc_idmap_find(&s->buffers, m->to) || m->header.device >= s->devices)
 		return SVC_BROKEN;
 	if (from && from->code)
 		answer = SVC_NO; /* it needs no room */
@@ -296,6 +310,7 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 	taken = svc_new_buffer(s, m->to, bytes, &to);
 	if (taken != SVC_TAKEN || to->code)
 		return taken;
+	to->chip = m->header.device;
 	if (!from)
 		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
 				"copied from a buffer that does not exist");

@@ -44,6 +44,7 @@ struct svc_buffer {
 	struct svc_session *session; /* borrowed */
 	struct sal_buffer *device; /* owned; NULL: pending, paged out or failed */
 	uint32_t stream; /* where `device` is */
+	uint32_t chip; /* of the stream; does not change: the session's device */
 	struct svc_execution *producer; /* borrowed; while this execution computes the buffer */
 	/* Owned; paged-out contents. If `device` is also set, the device buffer is empty. */
 	struct sal_saved *saved;

@@ -115,7 +115,8 @@ static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 	if (empty && b->stream == stream)
 		rc = vendor->refill(empty, b->saved, err);
 	else
-		rc = vendor->restore(server->streams[stream].device, b->saved, &device, err);
+		rc = vendor->restore(svc_stream_chip(server, stream, b->chip), b->saved, &device,
+				     err);
 	if (rc < 0)
 		return rc;
 	svc_lock(server);
@@ -340,7 +341,8 @@ static bool adopt(struct svc_buffer *b, uint32_t stream)
 	struct sal_buffer *device;
 
 	if (b->pins > 0 || atomic_load(&b->session->reads) > 0 ||
-	    svc_vendor(server)->adopt(server->streams[stream].device, b->device, &device, NULL) < 0)
+	    svc_vendor(server)->adopt(svc_stream_chip(server, stream, b->chip), b->device, &device,
+				      NULL) < 0)
 		return false;
 	svc_lock(server);
 	b->device = device;

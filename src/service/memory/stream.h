@@ -2,10 +2,11 @@
 /*
  * stream - the vendor's streams behind the lanes of the engine. The first use opens a stream.
  *
- * A lane has one stream for each tier of the device. Iterations of a lane run one at a time, in the
- * stream of their tier. Nested iterations run while another one of their lane has not ended. Since
- * a vendor may run the iterations of a stream in order, each depth of nesting has streams of its
- * own. Buffers and programs remember their stream by its index.
+ * A lane has one stream for each tier of the device and each kind of sessions (kind.h). Iterations
+ * of a lane run one at a time, in the stream of their tier and kind. Nested iterations run while
+ * another one of their lane has not ended. Since a vendor may run the iterations of a stream in
+ * order, each depth of nesting has streams of its own. Buffers and programs remember their stream by
+ * its index.
  *
  * Threads: any thread may open a stream, without server->lock. The counters of a lane are under
  * server->lock.
@@ -27,6 +28,7 @@ struct svc_session;
 
 /* Iterations that Python callbacks start may nest this deep: see client/call.h. */
 #define SVC_NESTING_MAX 3
+/* Of one kind. */
 #define SVC_STREAMS_MAX ((SVC_NESTING_MAX + 1) * SAL_TIERS * SAL_LANES_MAX)
 
 struct svc_stream {
@@ -43,11 +45,18 @@ struct svc_lane {
 void svc_streams_init(struct svc_server *server);
 /* Close all streams. */
 void svc_streams_fini(struct svc_server *server) SVC_UNLOCKED;
+/* Close all streams of a kind that no session uses. */
+void svc_streams_close(struct svc_server *server, uint32_t kind) SVC_UNLOCKED;
 
-/* The index of the stream for this lane and tier. */
-uint32_t svc_stream_index(const struct svc_server *server, uint32_t lane, uint32_t tier);
+/* The index of the session's stream for this lane and tier. */
+uint32_t svc_stream_index(const struct svc_session *s, uint32_t lane, uint32_t tier);
 /* The stream for iterations that are nested in those of this stream. UINT32_MAX: too deep. */
 uint32_t svc_stream_nested(uint32_t stream);
+/* The index of the first stream of the session's kind, which is always open. */
+uint32_t svc_stream_first(const struct svc_session *s);
+/* The chip of an open stream with this number, as the device's operations take it. */
+struct sal_stream *svc_stream_chip(const struct svc_server *server, uint32_t stream,
+				   uint32_t chip) SVC_UNLOCKED;
 /* The index of the stream in which the session's next iteration will probably run. */
 uint32_t svc_stream_home(const struct svc_session *s) SVC_LOCKED;
 /* Open the stream if it is not open yet. Waits for the vendor. */

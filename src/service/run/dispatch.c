@@ -112,7 +112,7 @@ void svc_execution_submit(struct svc_execution *x)
 	x->iteration.program = x->shared->number;
 	x->iteration.pace = &x->shared->pace;
 	x->iteration.expected_ns = x->program->mean_ns;
-	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp : 0;
+	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp * x->list_count : 0;
 	x->iteration.grow_bytes = svc_execution_growth(x);
 	if (x->iteration.needs.ephem_bytes > s->temp_bytes)
 		s->temp_bytes = x->iteration.needs.ephem_bytes;
@@ -189,7 +189,7 @@ static void note_about_execution(struct svc_server *server, struct svc_execution
 		x->grant_ns = svc_now_ns();
 		x->lane = r->lane;
 		x->tier = (uint32_t)r->value;
-		x->stream = svc_stream_index(server, x->lane, x->tier);
+		x->stream = svc_stream_index(x->session, x->lane, x->tier);
 		x->session->tier = x->tier;
 		x->session->promised_bytes += x->iteration.grow_bytes;
 		note(server, &x->decision, SVC_VERDICT_GRANT);

@@ -89,6 +89,12 @@ struct svc_execution {
 	uint32_t *donated; /* owned; arguments whose memory the outputs take over */
 	uint64_t *donated_ids; /* owned; the client's ids of these, which ended at the submission */
 	size_t arg_count, output_count, retained_count, donated_count;
+	/*
+	 * The program's devices. args and outputs have a list for each, one behind the other;
+	 * `retained` has the numbers of one list.
+	 */
+	uint32_t list_count;
+	uint32_t chip; /* that runs the program, if it is portable */
 	STAILQ_HEAD(, svc_waiter) waiters; /* they wait for its end */
 	uint32_t lane, tier; /* once granted */
 	uint32_t stream; /* the index of the stream for lane and tier */

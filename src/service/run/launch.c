@@ -180,11 +180,13 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 {
 	struct sal_execution run = {
 		.args = x->device_args,
-		.arg_count = x->arg_count,
+		.arg_count = x->arg_count / x->list_count,
 		.retained = x->retained,
 		.retained_count = x->retained_count,
 		.outputs = x->device_outputs,
-		.output_count = x->output_count,
+		.output_count = x->output_count / x->list_count,
+		.chip_count = x->list_count,
+		.chip = x->chip,
 		.is_quick = !x->errand.computes,
 		.is_even = x->is_even,
 		.is_measured = x->is_measured,

@@ -42,6 +42,21 @@ void svc_tasks_post(struct svc_server *server, struct svc_task *take_task)
 	(void)uv_async_send(&server->task_bell);
 }
 
+/* A program that another session compiled may need devices that this session lacks. */
+static int check_devices(const struct svc_session *s, const struct svc_shared_program *p,
+			 struct sal_err *err)
+{
+	size_t i;
+
+	for (i = 0; i < p->facts->chip_count; i++)
+		if (p->facts->chips[i] >= s->devices)
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "salusd: the program runs on device %u, but the job has "
+					   "%u; `salus run --devices` gives it more",
+					   (unsigned)p->facts->chips[i], (unsigned)s->devices);
+	return SAL_OK;
+}
+
 /* Add the program under the id that the client chose. */
 static int add_program(struct svc_task *task, struct svc_shared_program *take_described,
 		       struct sal_err *err) SVC_LOCKED
@@ -49,7 +64,8 @@ static int add_program(struct svc_task *task, struct svc_shared_program *take_de
 	struct svc_session *s = task->session;
 	struct svc_program *p;
 
-	if (svc_limit_take(s, SVC_PROGRAMS, 1, err) < 0) {
+	if (check_devices(s, take_described, err) < 0 ||
+	    svc_limit_take(s, SVC_PROGRAMS, 1, err) < 0) {
 		svc_program_forget(take_described);
 		return -err->code;
 	}
@@ -111,6 +127,7 @@ static void finish_compile(struct svc_task *task)
 		.format = { task->format, strlen(task->format) },
 		.program = { task->program, (size_t)task->program_at.size },
 		.options = { task->options, (size_t)task->options_at.size },
+		.devices = s->devices,
 	};
 	struct sal_compile_asker asker = { s->id, on_compiled, task };
 	struct sal_err err = { 0 };

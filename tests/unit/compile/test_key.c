@@ -20,6 +20,7 @@ struct key {
 struct source {
 	const char *format, *program, *platform;
 	struct sal_text options;
+	uint32_t devices;
 };
 
 static struct sal_text text_of(const char *text)
@@ -29,7 +30,10 @@ static struct sal_text text_of(const char *text)
 
 static struct key key_of(const struct source *s)
 {
-	struct sal_compile_source source = { text_of(s->format), text_of(s->program), s->options };
+	struct sal_compile_source source = { .format = text_of(s->format),
+					     .program = text_of(s->program),
+					     .options = s->options,
+					     .devices = s->devices };
 	uint8_t identity[SAL_IDENTITY_BYTES] = { 0 };
 	struct key key;
 
@@ -45,18 +49,32 @@ static bool is_same(const struct source *a, const struct source *b)
 	return memcmp(x.at, y.at, sizeof(x.at)) == 0;
 }
 
+/* One device is as none named: programs from before have the same key. */
+static void devices_count(void **state)
+{
+	struct source one = { .format = "mlir", .program = "p", .platform = "1" }, same = one;
+
+	(void)state;
+	same.devices = 1;
+	assert_true(is_same(&one, &same));
+	one.devices = 2;
+	assert_false(is_same(&one, &same));
+	same.devices = 3;
+	assert_false(is_same(&one, &same));
+}
+
 #define OPTIONS(bytes) ((struct sal_text){ bytes, sizeof(bytes) - 1 })
 
 static void each_part_counts(void **state)
 {
-	const struct source plain = { "mlir", "program", "1.0", OPTIONS("\x08\x01") };
+	const struct source plain = { "mlir", "program", "1.0", OPTIONS("\x08\x01"), 0 };
 	const struct source others[] = {
-		{ "hlo", "program", "1.0", OPTIONS("\x08\x01") },
-		{ "mlir", "programs", "1.0", OPTIONS("\x08\x01") },
-		{ "mlir", "program", "1.1", OPTIONS("\x08\x01") },
-		{ "mlir", "program", "1.0", OPTIONS("\x08\x02") },
-		{ "mlir", "program", "1.0", OPTIONS("") },
-		{ "mli", "rprogram", "1.0", OPTIONS("\x08\x01") }, /* other parts */
+		{ "hlo", "program", "1.0", OPTIONS("\x08\x01"), 0 },
+		{ "mlir", "programs", "1.0", OPTIONS("\x08\x01"), 0 },
+		{ "mlir", "program", "1.1", OPTIONS("\x08\x01"), 0 },
+		{ "mlir", "program", "1.0", OPTIONS("\x08\x02"), 0 },
+		{ "mlir", "program", "1.0", OPTIONS(""), 0 },
+		{ "mli", "rprogram", "1.0", OPTIONS("\x08\x01"), 0 }, /* other parts */
 	};
 	size_t i;
 
@@ -72,11 +90,11 @@ static void each_part_counts(void **state)
 
 static void the_order_of_a_map_does_not_count(void **state)
 {
-	struct source a = { "mlir", "p", "1", OPTIONS(ENTRY_A ENTRY_B "\x08\x01") };
-	struct source b = { "mlir", "p", "1", OPTIONS(ENTRY_B ENTRY_A "\x08\x01") };
-	struct source one = { "mlir", "p", "1", OPTIONS(ENTRY_A "\x08\x01") };
-	struct source none = { "mlir", "p", "1", OPTIONS("\x08\x01") };
-	struct source twice = { "mlir", "p", "1", OPTIONS(ENTRY_A ENTRY_A "\x08\x01") };
+	struct source a = { "mlir", "p", "1", OPTIONS(ENTRY_A ENTRY_B "\x08\x01"), 0 };
+	struct source b = { "mlir", "p", "1", OPTIONS(ENTRY_B ENTRY_A "\x08\x01"), 0 };
+	struct source one = { "mlir", "p", "1", OPTIONS(ENTRY_A "\x08\x01"), 0 };
+	struct source none = { "mlir", "p", "1", OPTIONS("\x08\x01"), 0 };
+	struct source twice = { "mlir", "p", "1", OPTIONS(ENTRY_A ENTRY_A "\x08\x01"), 0 };
 
 	(void)state;
 	assert_true(is_same(&a, &b));
@@ -120,6 +138,7 @@ static void parts_are_bounded_together(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(devices_count),
 		cmocka_unit_test(each_part_counts),
 		cmocka_unit_test(the_order_of_a_map_does_not_count),
 		cmocka_unit_test(heads_are_read_strictly),

@@ -22,6 +22,15 @@ _nonexperimental_plugins = {"cuda"}
 _topology_factories = {}
 _callbacks = []
 
+class setting:
+    import os
+    value = int(os.environ.get("SETTING", -1))
+
+if setting.os.environ.get("OLD"):
+    NUM_CPU_DEVICES = setting
+else:
+    num_cpu_devices = setting
+
 class hardware_utils:
     has_visible_nvidia_gpu = staticmethod(lambda: False)
 
@@ -34,7 +43,11 @@ _backend_factories = {"cpu": Registration("built-in", 0, False), "tpu": Registra
 
 def register_plugin(name, library_path, priority=400):
     experimental = name not in _nonexperimental_plugins
-    _backend_factories[name] = Registration(library_path, priority, experimental)
+    def create():
+        import os
+        return library_path + os.environ.get("SALUS_HOST_DEVICES", "")
+
+    _backend_factories[name] = Registration(create, priority, experimental)
     _topology_factories[name] = library_path
 
 def register_plugin_callbacks(callback):
@@ -148,6 +161,16 @@ def test_jax_registers_what_was_launched_and_does_not_warn(installed):
     assert seen["backends"]["cpu"] == ["/p.so", 400, False]
     assert seen["backends"]["x"] == ["/x.so", 400, True]  # the user's own plugin stays what it is
     assert not seen["gpu"]
+
+
+def test_the_library_learns_of_jax_num_cpu_devices(installed):
+    """The library reads a variable while it starts, and no child process sees it."""
+    assert jax(installed, **launched("cpu"), SETTING="4", OLD="1")["backends"]["cpu"][0] == "/p.so4"
+    seen = jax(installed, **launched("cpu"), SETTING="4")
+    assert seen["backends"]["cpu"][0] == "/p.so4"
+    assert seen["backends"]["x"][0] == "/x.so"
+    daemon = Answering(installed, PING)
+    assert jax(installed, SALUS_SOCKET=daemon.path, SETTING="2")["backends"]["cpu"][0].endswith(".so2")
 
 
 def test_a_launched_job_on_cuda_needs_no_gpu(installed):

@@ -213,18 +213,18 @@ void client_open(struct run_client *c, struct run_bed *bed, const char *name)
 	client_open_kind(c, bed, name, SAL_HELLO_TRAINING);
 }
 
-void client_open_kind(struct run_client *c, struct run_bed *bed, const char *name, uint32_t kind)
+static void open_session(struct run_client *c, struct run_bed *bed, const char *name,
+			 struct sal_hello hello)
 {
-	struct sal_hello hello = { .magic = SAL_WIRE_MAGIC,
-				   .major = SAL_WIRE_MAJOR,
-				   .kind = kind,
-				   .size = sizeof(hello) };
 	struct ucred me = { .pid = getpid(), .uid = getuid(), .gid = getgid() };
 	struct sal_err err = { 0 };
 	int fds[4];
 
 	memset(c, 0, sizeof(*c));
 	c->bed = bed;
+	hello.magic = SAL_WIRE_MAGIC;
+	hello.major = SAL_WIRE_MAJOR;
+	hello.size = sizeof(hello);
 	(void)snprintf(hello.name, sizeof(hello.name), "%s", name);
 	if (svc_session_create(&bed->server, &hello, &me, &c->session, fds, &err) < 0)
 		fail_msg("no session: %s", err.text);
@@ -242,6 +242,42 @@ void client_open_kind(struct run_client *c, struct run_bed *bed, const char *nam
 	sal_ring_init(&c->submit, c->ring_memory, SVC_RING_BYTES);
 	sal_ring_init(&c->complete, (char *)c->ring_memory + sal_ring_span(SVC_RING_BYTES),
 		      SVC_RING_BYTES);
+}
+
+void client_open_kind(struct run_client *c, struct run_bed *bed, const char *name, uint32_t kind)
+{
+	open_session(c, bed, name, (struct sal_hello){ .kind = kind });
+}
+
+static struct run_client *opening; /* of client_open_devices */
+
+static void on_kind_opened(struct svc_server *server, uint32_t kind, const struct sal_err *err)
+{
+	if (err->code)
+		fail_msg("%s", err->text);
+	open_session(opening, opening->bed, "wide",
+		     (struct sal_hello){ .devices = server->kinds[kind].devices });
+}
+
+/* The test's thread is the main thread: the kind opens while its loop runs. */
+void client_open_devices(struct run_client *c, struct run_bed *bed, const char *name,
+			 uint32_t devices)
+{
+	struct sal_err err = { 0 };
+	uint32_t kind;
+	int rc = svc_kind_find(&bed->server, devices, on_kind_opened, &kind, &err);
+
+	if (rc < 0)
+		fail_msg("%s", err.text);
+	if (rc == 0) {
+		open_session(c, bed, name, (struct sal_hello){ .devices = devices });
+		return;
+	}
+	memset(c, 0, sizeof(*c));
+	c->bed = bed;
+	opening = c;
+	while (!c->session)
+		(void)uv_run(&bed->server.loop, UV_RUN_ONCE);
 }
 
 void client_kill(struct run_client *c)
@@ -274,7 +310,7 @@ void client_close(struct run_client *c)
 
 /* Programs */
 
-static struct sal_image *make_image(struct run_bed *bed, const char *text)
+static struct sal_image *make_image(struct run_bed *bed, uint32_t stream, const char *text)
 {
 	const struct sal_compiler_ops *compiler = &sal_compiler_fake;
 	struct sal_compiled *compiled = NULL;
@@ -285,7 +321,7 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 	size_t fact_size = 0, i;
 	void *facts;
 
-	if (compiler->compile(bed->server.streams[0].device, (struct sal_text){ "mlir", 4 },
+	if (compiler->compile(bed->server.streams[stream].device, (struct sal_text){ "mlir", 4 },
 			      (struct sal_text){ text, strlen(text) }, (struct sal_text){ "", 0 },
 			      &compiled, &err) < 0)
 		fail_msg("%s", err.text);
@@ -307,7 +343,8 @@ static struct sal_image *make_image(struct run_bed *bed, const char *text)
 
 void client_program(struct run_client *c, uint64_t id, const char *text)
 {
-	struct svc_shared_program *described = svc_program_describe(make_image(c->bed, text));
+	struct svc_shared_program *described =
+		svc_program_describe(make_image(c->bed, svc_stream_first(c->session), text));
 	struct sal_err err = { 0 };
 	struct svc_program *p;
 

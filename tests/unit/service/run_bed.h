@@ -114,6 +114,9 @@ uint64_t bed_deadline_ns(void);
 void client_open(struct run_client *c, struct run_bed *bed, const char *name);
 /* The same for a job that declares its kind: an enum sal_hello_kind. */
 void client_open_kind(struct run_client *c, struct run_bed *bed, const char *name, uint32_t kind);
+/* The same for a job with so many devices. */
+void client_open_devices(struct run_client *c, struct run_bed *bed, const char *name,
+			 uint32_t devices);
 /* Ends the session, as after a disconnect. The session's calls may still be under way. */
 void client_kill(struct run_client *c);
 /* Kills the session and waits until salusd has removed it. */

@@ -144,6 +144,19 @@ static const struct sal_device_facts device = {
 	.default_memory = 1,
 };
 
+static const struct sal_chip_facts others[] = {
+	{ .device_id = 1,
+	  .local_hardware_id = 1,
+	  .kind = TEXT("kind"),
+	  .debug_string = TEXT("debug 1"),
+	  .to_string = TEXT("to 1"),
+	  .attributes = { values, 3 },
+	  .memories = memories + 1,
+	  .memory_count = 1 },
+	{ .device_id = 7, .memories = memories, .memory_count = 2, .default_memory = 1 },
+};
+static const uint32_t chips[] = { 2, 0, 63 };
+
 static const int64_t dims[] = { 128, 0 };
 static const uint32_t donated[] = { 0, 7, 70000 };
 
@@ -375,6 +388,88 @@ static void damage_does_no_harm(void **state)
 	free(bytes[1]);
 }
 
+/* Facts of a single device have the form that older clients know: nothing follows. */
+static void several_devices_make_the_round_trip(void **state)
+{
+	struct sal_device_facts wide = device, *back;
+	size_t size, alone;
+	void *bytes;
+
+	(void)state;
+	free(sal_device_facts_pack(&device, &alone));
+	wide.others = others;
+	wide.other_count = 2;
+	bytes = sal_device_facts_pack(&wide, &size);
+	assert_true(size > alone);
+	assert_int_equal(sal_device_facts_unpack(bytes, size, &back, NULL), SAL_OK);
+	same_device(&wide, back);
+	assert_int_equal(back->other_count, 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct sal_chip_facts *a = &others[i], *b = &back->others[i];
+
+		assert_int_equal(a->device_id, b->device_id);
+		assert_int_equal(a->local_hardware_id, b->local_hardware_id);
+		same_text(a->kind, b->kind);
+		same_text(a->debug_string, b->debug_string);
+		same_text(a->to_string, b->to_string);
+		same_values(a->attributes, b->attributes);
+		assert_int_equal(a->memory_count, b->memory_count);
+		same_text(a->memories[0].kind, b->memories[0].kind);
+		assert_int_equal(a->default_memory, b->default_memory);
+	}
+	free(back);
+	for (size_t cut = alone + 1; cut < size; cut++)
+		assert_int_equal(sal_device_facts_unpack(bytes, cut, &back, NULL), -SAL_DATA_LOSS);
+	assert_int_equal(sal_device_facts_unpack(bytes, alone, &back, NULL), SAL_OK);
+	assert_int_equal(back->other_count, 0);
+	free(back);
+	free(bytes);
+}
+
+static void check_chips(const struct sal_program_facts *facts, size_t count, bool is_portable)
+{
+	struct sal_program_facts *back;
+	size_t size;
+	void *bytes = sal_program_facts_pack(facts, &size);
+
+	assert_int_equal(sal_program_facts_unpack(bytes, size, &back, NULL), SAL_OK);
+	assert_int_equal(back->chip_count, count);
+	assert_int_equal(back->is_portable, is_portable);
+	for (size_t i = 0; i < count; i++)
+		assert_int_equal(back->chips[i],
+				 facts->chips && !is_portable ? facts->chips[i] : 0);
+	free(back);
+	free(bytes);
+}
+
+static void a_program_names_its_devices(void **state)
+{
+	static const uint32_t impossible[] = { 1, 64 };
+	struct sal_program_facts facts = program, *back;
+	size_t sizes[2];
+	void *bytes;
+
+	(void)state;
+	check_chips(&facts, 1, false);
+	facts.chips = chips;
+	facts.chip_count = 3;
+	check_chips(&facts, 3, false);
+	facts.chip_count = 1;
+	check_chips(&facts, 1, false);
+	facts.is_portable = true;
+	check_chips(&facts, 1, true);
+	facts.is_portable = false;
+	facts.chips = chips + 1; /* the first alone: as if nothing were said */
+	free(sal_program_facts_pack(&facts, &sizes[0]));
+	free(sal_program_facts_pack(&program, &sizes[1]));
+	assert_int_equal(sizes[0], sizes[1]);
+	facts.chips = impossible;
+	facts.chip_count = 2;
+	bytes = sal_program_facts_pack(&facts, &sizes[0]);
+	assert_int_equal(sal_program_facts_unpack(bytes, sizes[0], &back, NULL), -SAL_DATA_LOSS);
+	free(bytes);
+}
+
 static void donated_parameters_must_ascend(void **state)
 {
 	static const uint32_t wrong[] = { 7, 7 };
@@ -462,6 +557,8 @@ int main(void)
 		cmocka_unit_test(no_facts_come_back_too),
 		cmocka_unit_test(other_bytes_are_refused),
 		cmocka_unit_test(damage_does_no_harm),
+		cmocka_unit_test(several_devices_make_the_round_trip),
+		cmocka_unit_test(a_program_names_its_devices),
 		cmocka_unit_test(donated_parameters_must_ascend),
 	};
 

@@ -99,7 +99,7 @@ static void hello(void **state)
 	struct sal_hello m = {
 		.magic = SAL_WIRE_MAGIC,
 		.major = 1,
-		.minor = 3,
+		.minor = 6,
 		.size = sizeof(m),
 		.priority = 0x0a0b0c0d,
 		.weight_milli = 1500,
@@ -109,18 +109,21 @@ static void hello(void **state)
 		.total_ns = ID3,
 		.name = "job",
 		.deadline_ns = ID2,
+		.devices = 8,
+		.host_devices = 4,
 	};
 
 	(void)state;
 	assert_bytes(&m, sizeof(m),
 		     "53414c5553310000 " /* magic */
-		     "01000000 03000000 " /* major, minor */
-		     "c0000000 " /* size */
+		     "01000000 06000000 " /* major, minor */
+		     "c8000000 " /* size */
 		     "0d0c0b0a " /* priority */
 		     "dc050000 01000000 " /* weight_milli, kind */
 		     HEX1 HEX2 HEX3 /* persist_bytes, ephem_bytes, total_ns */
 		     "6a6f62 +125 " /* name */
-		     HEX2); /* deadline_ns */
+		     HEX2 /* deadline_ns */
+		     "08000000 04000000"); /* devices, host_devices */
 }
 
 static void welcome(void **state)
@@ -266,7 +269,7 @@ static void execute(void **state)
 		uint64_t args[2];
 		uint32_t keep[2];
 	} all = {
-		.m = { .header = { .size = 72, .type = SAL_MSG_EXECUTE },
+		.m = { .header = { .size = 72, .type = SAL_MSG_EXECUTE, .device = 3, .devices = 1 },
 		       .request = ID1,
 		       .program = ID2,
 		       .first_output = ID3,
@@ -280,7 +283,7 @@ static void execute(void **state)
 
 	(void)state;
 	assert_bytes(&all, sizeof(all),
-		     "48000000 0700 0000 " HEX1 HEX2 HEX3 /* request, program, first_output */
+		     "48000000 0700 0301 " HEX1 HEX2 HEX3 /* request, program, first_output */
 		     "05000000 02000000 01000000 03000000 " /* outputs, arguments, keep, flags */
 		     HEX2 HEX1 "01000000 00000000");
 }

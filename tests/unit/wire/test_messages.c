@@ -249,6 +249,45 @@ static void execute_counts_its_tail(void **state)
 	INVALID("2^29 arguments, which wrap", execute(1u << 29, 0, 0, 0));
 }
 
+static union any *execute_on(uint8_t devices, uint32_t args, uint32_t outputs, size_t tail)
+{
+	union any *m = execute(args, 1, outputs, tail);
+
+	m->header.devices = devices;
+	return m;
+}
+
+/* Each device has its own list of arguments, and all have the same retained ones. */
+static void execute_counts_a_list_for_each_device(void **state)
+{
+	(void)state;
+	VALID_SUBMIT("one is one", execute_on(1, 2, 3, 20));
+	VALID_SUBMIT("three", execute_on(3, 2, 3, 3 * 16 + 4));
+	VALID_SUBMIT("the most devices",
+		     execute_on(SAL_DEVICES_MAX, 2, 3, SAL_DEVICES_MAX * 16 + 4));
+	VALID_SUBMIT("the most arguments",
+		     execute_on(2, SAL_ARGS_MAX / 2, 1, (size_t)SAL_ARGS_MAX * 8 + 4));
+	INVALID("a list is missing", execute_on(3, 2, 3, 2 * 16 + 4));
+	INVALID("too many devices",
+		execute_on(SAL_DEVICES_MAX + 1, 2, 3, (SAL_DEVICES_MAX + 1) * 16 + 4));
+	INVALID("too many arguments together",
+		execute_on(2, SAL_ARGS_MAX / 2 + 1, 1, (size_t)SAL_ARGS_MAX * 8 + 20));
+	INVALID("too many outputs together", execute_on(2, 1, SAL_ARGS_MAX / 2 + 1, 20));
+	INVALID("255 devices", execute_on(UINT8_MAX, 1, 1, UINT8_MAX * 8 + 4));
+}
+
+static void a_record_names_a_possible_device(void **state)
+{
+	union any *m = execute(0, 0, 0, 0);
+
+	(void)state;
+	m->header.device = SAL_DEVICES_MAX - 1;
+	VALID_SUBMIT("the last", m);
+	m = execute(0, 0, 0, 0);
+	m->header.device = SAL_DEVICES_MAX;
+	INVALID("one more", m);
+}
+
 static union any *forget(uint32_t count, size_t tail)
 {
 	union any *m = blank(SAL_MSG_DELETE, sizeof(m->forget), tail);
@@ -463,6 +502,8 @@ int main(void)
 		cmocka_unit_test(upload_counts_its_tail),
 		cmocka_unit_test(download_is_inline_or_in_the_arena),
 		cmocka_unit_test(execute_counts_its_tail),
+		cmocka_unit_test(execute_counts_a_list_for_each_device),
+		cmocka_unit_test(a_record_names_a_possible_device),
 		cmocka_unit_test(delete_counts_its_tail),
 		cmocka_unit_test(completions_count_their_tails),
 		cmocka_unit_test(answers_have_one_kind_of_tail),

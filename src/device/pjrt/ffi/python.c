@@ -133,7 +133,7 @@ static bool find_index(const struct ffi_attrs *attrs, uint64_t *out_index)
 }
 
 /* The data of this execution; NULL: it has none, because its client does not take calls. */
-static const struct vendor_python *find_data(const struct ffi_frame *f)
+static struct vendor_python *find_data(const struct ffi_frame *f)
 {
 	const int64_t id = DATA_TYPE_ID;
 	struct ffi_context_args get = {
@@ -150,7 +150,7 @@ static const struct vendor_python *find_data(const struct ffi_frame *f)
 	return NULL;
 }
 
-static struct ffi_error *serve(const struct ffi_frame *f, const struct vendor_python *p)
+static int serve(const struct ffi_frame *f, const struct vendor_python *p, struct sal_err *err)
 {
 	struct sal_call_array operands[ARRAYS_MAX];
 	struct sal_call_array results[ARRAYS_MAX];
@@ -158,33 +158,69 @@ static struct ffi_error *serve(const struct ffi_frame *f, const struct vendor_py
 				 .results = results,
 				 .operand_count = (uint32_t)f->operands.count,
 				 .result_count = (uint32_t)f->results.count };
-	struct sal_err err = { 0 };
 
 	if (!find_index(&f->attrs, &call.index))
-		return fail(f, SAL_INVALID_ARGUMENT, "a Python callback without its index");
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "a Python callback without its index");
 	if (!describe_all(&f->operands, operands) || !describe_all(&f->results, results))
-		return fail(f, SAL_UNIMPLEMENTED,
-			    "a Python callback with an array of a type that it does not take");
-	if (p->call(p->call_ctx, &call, &err) < 0)
-		return fail(f, err.code, err.text);
-	return NULL;
+		return sal_err_set(
+			err, SAL_UNIMPLEMENTED,
+			"a Python callback with an array of a type that it does not take");
+	return p->call(p->call_ctx, &call, err);
+}
+
+static int check_and_serve(const struct ffi_frame *f, const struct vendor_python *p,
+			   struct sal_err *err)
+{
+	if (f->operands.count > ARRAYS_MAX || f->results.count > ARRAYS_MAX)
+		return sal_err_set(err, SAL_UNIMPLEMENTED,
+				   "a Python callback with more than 256 operands or results");
+	if (!p || !p->call)
+		return sal_err_set(err, SAL_FAILED_PRECONDITION,
+				   "this client does not serve Python callbacks");
+	return serve(f, p, err);
+}
+
+static void clear_results(const struct ffi_frame *f)
+{
+	struct sal_call_array a;
+
+	for (int64_t i = 0; i < f->results.count; i++)
+		if (describe(f->results.at[i], &a) && a.bytes > 0)
+			memset(a.data, 0, a.bytes);
+}
+
+/*
+ * If one chip fails, the others wait for it in their next collective, and XLA cannot end that. So
+ * the calls of a wide execution never fail for XLA. After a failure their results are zeros, Python
+ * is not called again, and the execution fails when all chips have ended.
+ */
+static void fail_later(struct vendor_python *p, const struct sal_err *err)
+{
+	int none = 0;
+
+	if (atomic_compare_exchange_strong(&p->code, &none, err->code))
+		p->text = strdup(err->text);
 }
 
 /* The handler. */
 static struct ffi_error *on_call(struct ffi_frame *f)
 {
-	const struct vendor_python *p;
+	struct sal_err err = { 0 };
+	struct vendor_python *p;
 
 	if (tell_version(f) || f->stage != FFI_STAGE_EXECUTE)
 		return NULL;
-	if (f->operands.count > ARRAYS_MAX || f->results.count > ARRAYS_MAX)
-		return fail(f, SAL_UNIMPLEMENTED,
-			    "a Python callback with more than 256 operands or results");
 	p = find_data(f);
-	if (!p || !p->call)
-		return fail(f, SAL_FAILED_PRECONDITION,
-			    "this client does not serve Python callbacks");
-	return serve(f, p);
+	if (!p || atomic_load(&p->code) == 0) {
+		if (check_and_serve(f, p, &err) >= 0)
+			return NULL;
+		if (!p || !p->is_wide)
+			return fail(f, err.code, err.text);
+		fail_later(p, &err);
+	}
+	clear_results(f);
+	return NULL;
 }
 
 static void add(const struct sal_device *d, const struct ffi_extension *ffi, const char *target)
@@ -213,7 +249,7 @@ void sal_python_register(struct sal_device *d)
 
 static int attach(struct vendor_python *p, struct sal_err *err)
 {
-	const struct sal_device *d = p->device;
+	const struct sal_device *d = p->stream->device;
 	struct ffi_user_data_args add = { .struct_size = sizeof(add),
 					  .type_id = DATA_TYPE_ID,
 					  .data = p };
@@ -234,9 +270,10 @@ bool sal_python_is_in(struct sal_text image)
 	return memmem(image.at, image.size, TARGET_END, sizeof(TARGET_END) - 1) != NULL;
 }
 
-int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,
+int sal_python_begin(struct sal_stream *s, const struct sal_execution *x,
 		     struct vendor_python **out_python, struct sal_err *err)
 {
+	const struct sal_device *d = s->device;
 	struct vendor_python *p;
 	int rc;
 
@@ -246,11 +283,13 @@ int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an iteration");
-	p->device = d;
+	p->stream = s;
+	(void)atomic_fetch_add(&s->callers, 1);
 	p->call = x->call;
 	p->call_ctx = x->call_ctx;
 	p->done = x->done;
 	p->done_ctx = x->done_ctx;
+	p->is_wide = x->chip_count > 1;
 	rc = attach(p, err);
 	if (rc < 0) {
 		sal_python_end(p);
@@ -262,15 +301,18 @@ int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,
 
 void sal_python_end(struct vendor_python *p)
 {
+	const struct sal_device *d;
+
 	if (!p)
 		return;
+	d = p->stream->device;
 	if (p->context) {
-		VENDOR_ARGS(p->device, PJRT_ExecuteContext_Destroy_Args, destroy,
-			    .context = p->context);
+		VENDOR_ARGS(d, PJRT_ExecuteContext_Destroy_Args, destroy, .context = p->context);
 
-		sal_vendor_drop(p->device,
-				p->device->api->PJRT_ExecuteContext_Destroy(&destroy.args));
+		sal_vendor_drop(d, d->api->PJRT_ExecuteContext_Destroy(&destroy.args));
 	}
+	(void)atomic_fetch_sub(&p->stream->callers, 1);
+	free(p->text);
 	free(p);
 }
 
@@ -279,7 +321,14 @@ void sal_python_done(void *ctx, int code, const char *message)
 	struct vendor_python *p = ctx;
 	sal_done_fn *done = p->done;
 	void *done_ctx = p->done_ctx;
+	int own_code = atomic_load(&p->code);
+	char *own_text = p->text;
 
+	p->text = NULL;
 	sal_python_end(p);
-	done(done_ctx, code, message);
+	if (own_code)
+		done(done_ctx, own_code, own_text ? own_text : "");
+	else
+		done(done_ctx, code, message);
+	free(own_text);
 }

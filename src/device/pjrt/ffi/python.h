@@ -11,6 +11,9 @@
 #ifndef SAL_DEVICE_PJRT_FFI_PYTHON_H
 #define SAL_DEVICE_PJRT_FFI_PYTHON_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "device/device.h"
 #include "device/pjrt/ffi/ffi.h"
 
@@ -18,12 +21,15 @@ struct sal_device;
 
 /* The data of one execution that may call. Lives until the execution is done. */
 struct vendor_python {
-	const struct sal_device *device; /* borrowed */
+	struct sal_stream *stream; /* borrowed */
 	PJRT_ExecuteContext *context; /* owned */
 	sal_call_fn *call;
 	void *call_ctx;
 	sal_done_fn *done;
 	void *done_ctx;
+	bool is_wide; /* runs on several chips */
+	_Atomic int code; /* of a wide execution's first call that failed; 0: none */
+	char *text; /* owned; of the same call */
 };
 
 /* Registers the handlers. Without the FFI extension, programs that call do not compile. */
@@ -34,7 +40,7 @@ void sal_python_register(struct sal_device *d);
  */
 bool sal_python_is_in(struct sal_text image);
 /* Makes the context for the execution. */
-int sal_python_begin(const struct sal_device *d, const struct sal_execution *x,
+int sal_python_begin(struct sal_stream *s, const struct sal_execution *x,
 		     struct vendor_python **out_python, struct sal_err *err);
 /* Frees the context. Accepts NULL. */
 void sal_python_end(struct vendor_python *p);
