@@ -101,7 +101,8 @@ struct sal_session {
 	bool solo; /* its iteration runs alone, to be measured */
 	uint64_t solo_ns; /* when it last ran alone to be measured; 0: never */
 	uint64_t spared_until_ns; /* it suffered beside others: no company until then */
-	uint32_t spared_times; /* in a row */
+	/* Its runs beside others since then, as the first in rank; and what they take alone. */
+	uint64_t beside_ns, beside_alone_ns;
 
 	struct sal_rhythm rhythm;
 

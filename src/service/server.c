@@ -188,6 +188,7 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 		return rc;
 	server->carries_in_done = server->ops->can_execute_in_done(server->device);
 	server->has_tiers = server->ops->has_tiers(server->device);
+	server->rows_are_cheap = !is_fake(o) && server->ops->facts(server->device)->is_host;
 	server->has_link = !is_fake(o) && !server->ops->facts(server->device)->is_host;
 	server->cpus = sal_machine_cpus();
 	rc = svc_stream_open(server, 0, err);

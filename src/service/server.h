@@ -54,6 +54,7 @@ struct svc_server {
 	struct sal_device *device; /* owned */
 	bool carries_in_done; /* the driver allows calls from within a report */
 	bool has_tiers; /* of the device */
+	bool rows_are_cheap; /* of streams: each session may have one */
 	bool has_link; /* copies to the device go over a link, whose speed salusd measures */
 	uint32_t cpus; /* that this process may use */
 	struct svc_stream streams[SVC_KINDS_MAX * SVC_STREAMS_MAX]; /* by kind, tier and lane */
@@ -69,6 +70,8 @@ struct svc_server {
 	struct svc_session_list sessions; /* owned; closing sessions, too */
 	struct svc_idmap by_id; /* the same sessions, by id */
 	struct svc_session_list posted; /* sessions with errands that nobody carries */
+	struct svc_row rows[SVC_ROWS_MAX];
+	uint64_t row_uses;
 	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
 	struct svc_task_list tasks; /* for the main thread */
 	struct svc_waiter_list ready; /* waiters that may continue; see buffer.c */

@@ -631,9 +631,31 @@ static void test_fault_7_overruns_do_not_win(void **state)
 	a = drv_add(&d, &overrun);
 	b = drv_add(&d, &known);
 	drv_run(&d, STEPS);
-	assert_int_equal(b->first_ns, 12 * MS); /* a has used its declared time and an eighth */
-	assert_int_equal(b->end_ns, 62 * MS);
+	assert_int_equal(b->first_ns, 20 * MS); /* a has used twice its declared time */
+	assert_int_equal(b->end_ns, 70 * MS);
 	assert_int_equal(a->end_ns, 150 * MS);
+}
+
+/* A job that is a little late stays ahead of those that have much more to do. */
+static void test_a_late_job_is_not_the_last(void **state)
+{
+	struct drv_load late = small_load(15, MS), known = small_load(50, MS);
+	struct drv_load brief = small_load(4, MS);
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start_one_lane(&sal_policy_srtf);
+	late.job.total_ns = 10 * MS;
+	known.job.total_ns = 50 * MS;
+	brief.job.total_ns = 4 * MS;
+	brief.start_ns = 14 * MS - 1; /* a is 4 ms late by then, and expected to take longer */
+	a = drv_add(&d, &late);
+	b = drv_add(&d, &known);
+	c = drv_add(&d, &brief);
+	drv_run(&d, STEPS);
+	assert_int_equal(c->end_ns, 18 * MS);
+	assert_int_equal(a->end_ns, 19 * MS);
+	assert_int_equal(b->end_ns, 69 * MS);
 }
 
 /*
@@ -912,6 +934,7 @@ int main(void)
 		T(test_fault_6_no_credit_for_absence),
 		T(test_fault_7_missing_durations_do_not_win),
 		T(test_fault_7_overruns_do_not_win),
+		T(test_a_late_job_is_not_the_last),
 		T(test_fault_7_long_runs_do_not_win),
 		T(test_fault_8_a_large_job_gets_in),
 		T(test_misbehaving_policy_is_replaced),

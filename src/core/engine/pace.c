@@ -34,9 +34,8 @@
  * processes can disturb a machine for some milliseconds, which is many runs of a short program.
  */
 #define EVIDENCE_NS UINT64_C(200000000)
-/* A first in rank that suffers runs alone for so long, then for twice as long, and so on. */
-#define SPARE_NS UINT64_C(1000000000)
-#define SPARE_DOUBLES 6u
+/* A first in rank that suffers runs alone at most for so long. */
+#define SPARE_NS_MAX UINT64_C(64000000000)
 /* What the lanes gain counts the last busy time up to this, and is unknown before that. */
 #define GAIN_NS UINT64_C(4000000000)
 #define GAIN_LEAST_NS UINT64_C(200000000)
@@ -150,24 +149,44 @@ static void correct(struct sal_pace *pace, const struct company *c, uint64_t now
 }
 
 /*
- * The first in rank suffers: it runs alone for a while, each time for longer. If all went well for
- * longer than it was spared last, the next time is short again.
+ * The first in rank lost more than the policy allows, so it runs alone until the loss is small
+ * enough over the whole time. A loss that is little too much costs the others little.
  */
 static void spare(struct sal_engine *e, struct sal_session *s)
 {
-	uint64_t spare_ns = SPARE_NS << s->spared_times;
+	uint32_t percent = e->tuning.slow_percent;
+	uint64_t bearable_ns = 0; /* so long a time alone bears the loss */
+	uint64_t spare_ns;
 
-	if (!e->policy->guards_first || e->now_ns < s->spared_until_ns || s != sal_front(e))
-		return;
-	if ((uint64_t)s->speed_milli * (100 + e->tuning.slow_percent) >= UINT64_C(100) * FULL_MILLI)
-		return;
-	if (e->now_ns - s->spared_until_ns > spare_ns) {
-		s->spared_times = 0;
-		spare_ns = SPARE_NS;
+	if (s->beside_ns > s->beside_alone_ns)
+		bearable_ns = percent ? (s->beside_ns - s->beside_alone_ns) * 100 / percent
+				      : SPARE_NS_MAX;
+	if (bearable_ns > s->beside_alone_ns) {
+		spare_ns = bearable_ns - s->beside_alone_ns;
+		s->spared_until_ns =
+			e->now_ns + (spare_ns < SPARE_NS_MAX ? spare_ns : SPARE_NS_MAX);
+		s->beside_ns = s->beside_alone_ns = 0;
+		s->speed_ns = 0;
+	} else if (s->beside_ns > GAIN_NS) {
+		s->beside_ns /= 2;
+		s->beside_alone_ns /= 2;
 	}
-	s->spared_until_ns = e->now_ns + spare_ns;
-	s->spared_times += s->spared_times < SPARE_DOUBLES;
-	s->speed_ns = 0;
+}
+
+/* Count a run of s beside others. */
+static void note_loss(struct sal_engine *e, struct sal_session *s, uint64_t used_ns,
+		      uint64_t alone_ns, bool is_known)
+{
+	if (!e->policy->guards_first || e->now_ns < s->spared_until_ns)
+		return;
+	if (s != sal_front(e)) {
+		s->beside_ns = s->beside_alone_ns = 0;
+		return;
+	}
+	s->beside_ns += used_ns;
+	s->beside_alone_ns += alone_ns;
+	if (is_known)
+		spare(e, s);
 }
 
 /* The speed of s beside others. True if enough runs tell it. */
@@ -197,8 +216,7 @@ static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal
 	if (find_company(e, s, pace, &company))
 		for (i = 0; i < company.count; i++)
 			correct(company.paces[i], &company, e->now_ns, enough_runs);
-	if (is_known)
-		spare(e, s);
+	note_loss(e, s, used_ns, pace->alone_ns, is_known);
 }
 
 /* Expected time alone. If nothing is known, half of the time that it took beside others. */

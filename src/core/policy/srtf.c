@@ -8,17 +8,14 @@ struct srtf_state {
 	uint64_t guess_ns;
 };
 
-/* A length may be wrong by an eighth: beside others, time alone is an estimate. */
-static uint64_t latest_end(const struct sal_session *s)
-{
-	uint64_t total_ns = s->job.total_ns;
-
-	return total_ns > UINT64_MAX - total_ns / 8 ? UINT64_MAX : total_ns + total_ns / 8;
-}
-
+/*
+ * A length is an estimate, and so is time alone beside others. A job that goes on after its end is
+ * expected to take as much longer as it is late already. When it has used twice its length, nothing
+ * is known about it.
+ */
 static bool is_known(const struct sal_session *s)
 {
-	return latest_end(s) > s->used_ns;
+	return s->used_ns / 2 < s->job.total_ns;
 }
 
 uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns)
@@ -26,7 +23,7 @@ uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns)
 	if (s->job.total_ns > s->used_ns)
 		return s->job.total_ns - s->used_ns;
 	if (is_known(s))
-		return latest_end(s) - s->used_ns;
+		return s->used_ns - s->job.total_ns + 1;
 	return s->used_ns > guess_ns ? s->used_ns : guess_ns;
 }
 

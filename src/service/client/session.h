@@ -116,6 +116,7 @@ struct svc_session {
 	/* execution */
 	struct sal_session *core; /* borrowed: engine */
 	uint32_t tier; /* of its last grant */
+	struct svc_row *row; /* borrowed; NULL: none yet, or another session has it now */
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	LIST_HEAD(, svc_call) calls; /* calls of its programs that it has not answered */
 	uint64_t call_count; /* calls so far */

@@ -75,7 +75,7 @@ static bool size_adds_up(const struct sal_msg_upload *m, const int64_t *dims)
 }
 
 /* New buffers go to the session's stream, if it is open. Buffers change streams when used. */
-static uint32_t open_stream(const struct svc_session *s) SVC_LOCKED
+static uint32_t open_stream(struct svc_session *s) SVC_LOCKED
 {
 	uint32_t stream = svc_stream_home(s);
 

@@ -171,20 +171,21 @@ static bool is_inference(const struct svc_session *s) SVC_LOCKED
 
 /*
  * Do not load a program that the client has unloaded: then the errand has the only reference. Do
- * not load into a stream that is not open, so a session that runs nothing opens none. Inference is
- * the exception: its first request must not wait for the vendor to open the stream.
+ * not load into a stream that is not open, so a session that runs nothing opens none. There are two
+ * exceptions: streams are cheap, or the session is inference, whose first request must not wait for
+ * the vendor to open the stream.
  */
 static bool is_worth_loading(const struct svc_program *p) SVC_LOCKED
 {
-	const struct svc_session *s = p->session;
+	struct svc_session *s = p->session;
 	uint32_t index = sal_session_lane(s->core);
 	struct sal_lane_view lane;
 
 	if (s->state != SVC_OPEN || p->refs <= 1 || p->loaded || index == SAL_NO_LANE)
 		return false;
 	sal_engine_lane_view(s->server->engine, index, &lane);
-	return !lane.stuck &&
-	       (atomic_load(&s->server->streams[svc_stream_home(s)].device) || is_inference(s));
+	return !lane.stuck && (s->server->rows_are_cheap || is_inference(s) ||
+			       atomic_load(&s->server->streams[svc_stream_home(s)].device));
 }
 
 static bool ahead_begin(struct svc_errand *errand) SVC_LOCKED

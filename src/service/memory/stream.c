@@ -6,6 +6,12 @@
 #include "service/client/session.h"
 #include "service/server.h"
 
+/*
+ * Sessions that ran keep so many rows. Each stream has threads and memory of the vendor, so more rows
+ * are only for sessions that run at the same time.
+ */
+#define ROWS_FEW 16
+
 void svc_streams_init(struct svc_server *server)
 {
 	uint32_t i;
@@ -33,9 +39,61 @@ void svc_streams_fini(struct svc_server *server)
 		(void)pthread_mutex_destroy(&server->streams[i].opening);
 }
 
-uint32_t svc_stream_index(const struct svc_session *s, uint32_t lane, uint32_t tier)
+static bool is_idle(const struct svc_session *s)
 {
-	return svc_stream_first(s) + lane + (s->server->has_tiers ? tier : 0) * SAL_LANES_MAX;
+	return TAILQ_EMPTY(&s->executions);
+}
+
+/* The row to give to another session: a free one, or that of an idle session. -1: none. */
+static int find_row(const struct svc_server *server)
+{
+	int free_row = -1, oldest = -1;
+	uint32_t i;
+
+	for (i = 0; i < SVC_ROWS_MAX; i++) {
+		const struct svc_row *row = &server->rows[i];
+
+		if (!row->owner && free_row < 0)
+			free_row = (int)i;
+		if (row->owner && is_idle(row->owner) &&
+		    (oldest < 0 || row->used < server->rows[oldest].used))
+			oldest = (int)i;
+	}
+	return free_row >= 0 && (free_row < ROWS_FEW || oldest < 0) ? free_row : oldest;
+}
+
+void svc_stream_leave(struct svc_session *s)
+{
+	if (s->row)
+		s->row->owner = NULL;
+	s->row = NULL;
+}
+
+/* The session's row. If all rows are in use, the lane's: then two sessions share it for a while. */
+static uint32_t row_of(struct svc_session *s, uint32_t lane) SVC_LOCKED
+{
+	struct svc_server *server = s->server;
+	int index;
+
+	if (!server->rows_are_cheap || s->state == SVC_CLOSED)
+		return lane;
+	if (!s->row) {
+		index = find_row(server);
+		if (index < 0)
+			return lane;
+		s->row = &server->rows[index];
+		if (s->row->owner)
+			s->row->owner->row = NULL;
+		s->row->owner = s;
+	}
+	s->row->used = ++server->row_uses;
+	return (uint32_t)(s->row - server->rows);
+}
+
+uint32_t svc_stream_index(struct svc_session *s, uint32_t lane, uint32_t tier)
+{
+	return svc_stream_first(s) + row_of(s, lane) +
+	       (s->server->has_tiers ? tier : 0) * SVC_ROWS_MAX;
 }
 
 uint32_t svc_stream_first(const struct svc_session *s)
@@ -52,12 +110,12 @@ struct sal_stream *svc_stream_chip(const struct svc_server *server, uint32_t str
 
 uint32_t svc_stream_nested(uint32_t stream)
 {
-	uint32_t nested = stream + SAL_TIERS * SAL_LANES_MAX;
+	uint32_t nested = stream + SAL_TIERS * SVC_ROWS_MAX;
 
 	return nested / SVC_STREAMS_MAX == stream / SVC_STREAMS_MAX ? nested : UINT32_MAX;
 }
 
-uint32_t svc_stream_home(const struct svc_session *s)
+uint32_t svc_stream_home(struct svc_session *s)
 {
 	uint32_t lane = sal_session_lane(s->core);
 
@@ -67,7 +125,7 @@ uint32_t svc_stream_home(const struct svc_session *s)
 static int open_device(struct svc_server *server, uint32_t stream, struct sal_stream **out_device,
 		       struct sal_err *err)
 {
-	uint32_t tier = stream / SAL_LANES_MAX % SAL_TIERS;
+	uint32_t tier = stream / SVC_ROWS_MAX % SAL_TIERS;
 	uint32_t devices = server->kinds[stream / SVC_STREAMS_MAX].devices;
 	int rc;
 
@@ -76,9 +134,9 @@ static int open_device(struct svc_server *server, uint32_t stream, struct sal_st
 	else
 		rc = svc_vendor(server)->open_wide(server->device, tier, devices, out_device, err);
 	if (rc >= 0)
-		sal_log_info("stream", "opened lane=%u tier=%u depth=%u devices=%u",
-			     (unsigned)(stream % SAL_LANES_MAX), (unsigned)tier,
-			     (unsigned)(stream % SVC_STREAMS_MAX / (SAL_TIERS * SAL_LANES_MAX)),
+		sal_log_info("stream", "opened row=%u tier=%u depth=%u devices=%u",
+			     (unsigned)(stream % SVC_ROWS_MAX), (unsigned)tier,
+			     (unsigned)(stream % SVC_STREAMS_MAX / (SAL_TIERS * SVC_ROWS_MAX)),
 			     (unsigned)devices);
 	return rc;
 }

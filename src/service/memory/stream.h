@@ -2,11 +2,15 @@
 /*
  * stream - the vendor's streams behind the lanes of the engine. The first use opens a stream.
  *
- * A lane has one stream for each tier of the device and each kind of sessions (kind.h). Iterations
- * of a lane run one at a time, in the stream of their tier and kind. Nested iterations run while
- * another one of their lane has not ended. Since a vendor may run the iterations of a stream in
- * order, each depth of nesting has streams of its own. Buffers and programs remember their stream by
+ * Streams stand in rows: one for each tier of the device, each kind of sessions (kind.h) and each
+ * depth of nesting. A nested iteration runs while another one of its session has not ended, and a
+ * vendor may run the iterations of a stream in order. Buffers and programs remember their stream by
  * its index.
+ *
+ * A row belongs to a lane: iterations of a lane run one at a time, in the stream of their tier. So a
+ * session that changes lanes loads its programs again. On a host device streams are cheap, and a
+ * row belongs to a session: there a change of lanes costs nothing. If many sessions are open, the
+ * one that ran least recently gives its row away.
  *
  * Threads: any thread may open a stream, without server->lock. The counters of a lane are under
  * server->lock.
@@ -28,12 +32,20 @@ struct svc_session;
 
 /* Iterations that Python callbacks start may nest this deep: see client/call.h. */
 #define SVC_NESTING_MAX 3
+/* Rows; so many lanes can run at once. */
+#define SVC_ROWS_MAX SAL_LANES_MAX
 /* Of one kind. */
-#define SVC_STREAMS_MAX ((SVC_NESTING_MAX + 1) * SAL_TIERS * SAL_LANES_MAX)
+#define SVC_STREAMS_MAX ((SVC_NESTING_MAX + 1) * SAL_TIERS * SVC_ROWS_MAX)
 
 struct svc_stream {
 	pthread_mutex_t opening; /* held while the vendor opens the stream */
 	_Atomic(struct sal_stream *) device; /* owned; NULL: not open yet */
+};
+
+/* A row of a session. On a device whose rows belong to lanes, none has an owner. */
+struct svc_row {
+	struct svc_session *owner; /* borrowed; NULL: free */
+	uint64_t used; /* grows with each use of a row */
 };
 
 /* What happened in a lane so far, in all its streams. */
@@ -49,7 +61,9 @@ void svc_streams_fini(struct svc_server *server) SVC_UNLOCKED;
 void svc_streams_close(struct svc_server *server, uint32_t kind) SVC_UNLOCKED;
 
 /* The index of the session's stream for this lane and tier. */
-uint32_t svc_stream_index(const struct svc_session *s, uint32_t lane, uint32_t tier);
+uint32_t svc_stream_index(struct svc_session *s, uint32_t lane, uint32_t tier) SVC_LOCKED;
+/* The session has ended: others may have its row. */
+void svc_stream_leave(struct svc_session *s) SVC_LOCKED;
 /* The stream for iterations that are nested in those of this stream. UINT32_MAX: too deep. */
 uint32_t svc_stream_nested(uint32_t stream);
 /* The index of the first stream of the session's kind, which is always open. */
@@ -58,7 +72,7 @@ uint32_t svc_stream_first(const struct svc_session *s);
 struct sal_stream *svc_stream_chip(const struct svc_server *server, uint32_t stream,
 				   uint32_t chip) SVC_UNLOCKED;
 /* The index of the stream in which the session's next iteration will probably run. */
-uint32_t svc_stream_home(const struct svc_session *s) SVC_LOCKED;
+uint32_t svc_stream_home(struct svc_session *s) SVC_LOCKED;
 /* Open the stream if it is not open yet. Waits for the vendor. */
 int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *err) SVC_UNLOCKED;
 

@@ -16,6 +16,7 @@
 #include "service/memory/freeing.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/stream.h"
 #include "service/profile/recall.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
@@ -107,6 +108,7 @@ void svc_session_try_end(struct svc_session *s)
 		svc_execution_free(x);
 	}
 	svc_paging_forget(s);
+	svc_stream_leave(s);
 	TAILQ_REMOVE(&server->sessions, s, link);
 	(void)svc_idmap_remove(&server->by_id, s->id);
 	sal_log_info("session", "closed id=%" PRIu64 " name=%s", s->id, s->name);

@@ -194,7 +194,7 @@ static void suffer(struct drv_job *a, struct drv_job *b, int times)
 	}
 }
 
-/* One that suffers although the model says otherwise runs alone for a second. */
+/* One that suffers although the model says otherwise runs alone for a while. */
 static void test_the_first_is_spared_when_it_suffers(void **state)
 {
 	struct sal_explanation why;

@@ -17,7 +17,7 @@
 #define ADD "fake 1\noutput u8 64 = add 0 0\n"
 #define LONG_ADD "fake 1\noutput u8 64 = add 0 0\ntime 2000000\n"
 #define BYTES 64
-#define LOW SAL_LANES_MAX /* the stream of lane 0 in tier 1 */
+#define LOW SVC_ROWS_MAX /* the stream of lane 0 in tier 1 */
 
 static struct run_bed bed;
 static struct run_client a, b;
@@ -293,6 +293,111 @@ static void training_opens_its_stream_when_it_runs(void **state)
 	close_beside();
 }
 
+/* Rows of sessions */
+
+#define MANY 20 /* more sessions than rows for sessions that do not run */
+
+static struct run_client many[MANY];
+
+static void open_many(void)
+{
+	int i;
+
+	atomic_store(&tier, 0);
+	bed_open(&bed, &(struct run_config){ .plugin = "fake" });
+	bed.server.rows_are_cheap = true; /* as on a host device */
+	for (i = 0; i < MANY; i++) {
+		client_open(&many[i], &bed, "many");
+		client_program(&many[i], 1, ADD);
+		client_upload(&many[i], 1, BYTES, 3);
+	}
+}
+
+static void close_many(void)
+{
+	int i;
+
+	for (i = 0; i < MANY; i++)
+		client_close(&many[i]);
+	bed_close(&bed);
+}
+
+static uint32_t stream_of(struct run_client *c)
+{
+	uint32_t stream;
+
+	svc_lock(&bed.server);
+	stream = program_of(c)->stream;
+	svc_unlock(&bed.server);
+	return stream;
+}
+
+/* Sessions of one lane have streams of their own, so a change of lanes loads nothing. */
+static void a_session_keeps_its_row(void **state)
+{
+	uint32_t stream_a, stream_b, lane;
+
+	(void)state;
+	open_many();
+	run_once(&many[0], 10);
+	run_once(&many[1], 10);
+	stream_a = stream_of(&many[0]);
+	stream_b = stream_of(&many[1]);
+	assert_int_not_equal(stream_a, stream_b);
+	svc_lock(&bed.server);
+	for (lane = 0; lane < SAL_LANES_MAX; lane++)
+		assert_int_equal(svc_stream_index(many[0].session, lane, 0), stream_a);
+	assert_int_equal(svc_stream_index(many[0].session, 5, 1), stream_a + SVC_ROWS_MAX);
+	svc_unlock(&bed.server);
+	run_once(&many[0], 11);
+	assert_int_equal(stream_of(&many[0]), stream_a);
+	client_expect(&many[0], 11, BYTES, 6);
+	close_many();
+}
+
+/* The session that ran least recently gives its row away, and gets another one when it runs. */
+static void rows_are_few(void **state)
+{
+	uint32_t i, highest = 0;
+
+	(void)state;
+	open_many();
+	for (i = 0; i < MANY; i++) {
+		run_once(&many[i], 10);
+		highest = stream_of(&many[i]) > highest ? stream_of(&many[i]) : highest;
+	}
+	assert_true(highest < MANY - 1);
+	BED_ASSERT(&bed, !many[0].session->row && many[MANY - 1].session->row);
+	run_once(&many[0], 11);
+	client_expect(&many[0], 11, BYTES, 6);
+	client_expect(&many[0], 10, BYTES, 6);
+	BED_ASSERT(&bed, many[0].session->row && many[0].session->row->owner == many[0].session);
+	BED_ASSERT(&bed, !many[4].session->row && many[5].session->row);
+	close_many();
+}
+
+/* A session that ends leaves its row to the next. */
+static void a_row_is_used_again(void **state)
+{
+	const struct svc_row *row;
+
+	(void)state;
+	open_one(NULL, ADD);
+	bed.server.rows_are_cheap = true;
+	run_once(&a, 10);
+	row = a.session->row;
+	assert_non_null(row);
+	client_open(&b, &bed, "b");
+	client_close(&a);
+	BED_ASSERT(&bed, !row->owner);
+	client_program(&b, 1, ADD);
+	client_upload(&b, 1, BYTES, 3);
+	run_once(&b, 10);
+	BED_ASSERT(&bed, b.session->row == row && row->owner == b.session);
+	client_close(&b);
+	bed_close(&bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +410,9 @@ int main(void)
 		cmocka_unit_test(inference_is_ready_before_its_first_request),
 		cmocka_unit_test(a_stream_that_fails_ahead_is_opened_later),
 		cmocka_unit_test(training_opens_its_stream_when_it_runs),
+		cmocka_unit_test(a_session_keeps_its_row),
+		cmocka_unit_test(rows_are_few),
+		cmocka_unit_test(a_row_is_used_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
