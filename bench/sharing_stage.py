@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stage for the rows of bench/sharing: a salusd, jobs, and its trace. Not to be run by hand."""
+"""The stage of bench/sharing and bench/memory: a salusd, jobs, and its trace. Not to be run by hand."""
 
 import contextlib
 import glob
@@ -26,9 +26,10 @@ class Lost(Exception):
 def serve(pipe, env, log):
     """The main function of a job's process. JAX is imported there, not here."""
     import fill_jobs
+    import memory_jobs
     import sharing_child
 
-    sharing_child.serve(pipe, env, log, fill_jobs.ACTIONS)
+    sharing_child.serve(pipe, env, log, fill_jobs.ACTIONS | memory_jobs.ACTIONS)
 
 
 class Job:
@@ -234,7 +235,7 @@ class Stage:
         os.environ.update(self.base | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.path.join(ROOT, "bench"),
                                        "PYTHONWARNINGS": "ignore:os.fork"})
         self.nursery = multiprocessing.get_context("forkserver")
-        self.nursery.set_forkserver_preload(["fill_jobs"])
+        self.nursery.set_forkserver_preload(["fill_jobs", "memory_jobs"])
         self.vendor = os.path.join(folder, "plugin.json")
         with open(self.vendor, "w") as file:
             json.dump({"library_path": glob.glob(os.path.join(ROOT, PLUGIN))[0],
