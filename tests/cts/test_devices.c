@@ -1577,22 +1577,27 @@ static void iterations_chain_from_within_done(void **state)
 {
 	static const enum program_kind kinds[] = { ADD, COSTLY };
 	struct bench *t = *state;
-	struct chain c;
+	struct chain chains[2];
 
 	assert_int_equal(t->ops->can_execute_in_done(t->device), t->subject->chains);
 	if (!t->subject->chains)
 		return; /* the other test covers these devices */
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		chain_init(&c, t, kinds[i]);
-		start_links(&c);
-		if (wait_for(&c.end, 1) != SAL_OK)
-			fail_msg("%u links left: %s", c.left, c.end.text);
-		chain_expect(&c);
+	for (size_t i = 0; i < 2; i++) {
+		struct chain *c = &chains[i];
+
+		chain_init(c, t, kinds[i]);
+		start_links(c);
+		if (wait_for(&c->end, 1) != SAL_OK)
+			fail_msg("%u links left: %s", c->left, c->end.text);
 		/* Nesting on one thread: in execute, in done. */
-		assert_in_range(atomic_load(&c.deepest), 1, 2);
+		assert_in_range(atomic_load(&c->deepest), 1, 2);
 		if (t->subject->runs_inside)
-			assert_int_equal(atomic_load(&c.inside), LINKS);
-		chain_fini(&c);
+			assert_int_equal(atomic_load(&c->inside), LINKS);
+	}
+	/* A download last: after it the stream may be busy for a moment, and run nothing inside. */
+	for (size_t i = 0; i < 2; i++) {
+		chain_expect(&chains[i]);
+		chain_fini(&chains[i]);
 	}
 }
 
