@@ -636,6 +636,23 @@ static void test_fault_7_overruns_do_not_win(void **state)
 	assert_int_equal(a->end_ns, 150 * MS);
 }
 
+/* Nothing is known about both: the newcomer has its first second at once, then they take turns. */
+static void test_a_newcomer_of_unknown_length_goes_first(void **state)
+{
+	struct drv_load old = small_load(80, 100 * MS), newcomer = small_load(15, 100 * MS);
+	struct drv_job *a, *b;
+
+	(void)state;
+	start_one_lane(&sal_policy_srtf);
+	newcomer.start_ns = 3 * SEC - 1;
+	a = drv_add(&d, &old);
+	b = drv_add(&d, &newcomer);
+	drv_run(&d, STEPS);
+	assert_int_equal(b->first_ns, 3 * SEC);
+	assert_int_equal(b->end_ns, 3 * SEC + 1500 * MS);
+	assert_int_equal(a->end_ns, 9 * SEC + 500 * MS);
+}
+
 /* A job that is a little late stays ahead of those that have much more to do. */
 static void test_a_late_job_is_not_the_last(void **state)
 {
@@ -934,6 +951,7 @@ int main(void)
 		T(test_fault_6_no_credit_for_absence),
 		T(test_fault_7_missing_durations_do_not_win),
 		T(test_fault_7_overruns_do_not_win),
+		T(test_a_newcomer_of_unknown_length_goes_first),
 		T(test_a_late_job_is_not_the_last),
 		T(test_fault_7_long_runs_do_not_win),
 		T(test_fault_8_a_large_job_gets_in),

@@ -4,6 +4,9 @@
  */
 #include "core/policy/srtf.h"
 
+/* The first turn of a session of which nothing is known. */
+#define TURN_NS UINT64_C(1000000000)
+
 struct srtf_state {
 	uint64_t guess_ns;
 };
@@ -32,9 +35,21 @@ static uint64_t remaining(const void *state, const struct sal_session *s)
 	return sal_srtf_remaining(s, ((const struct srtf_state *)state)->guess_ns);
 }
 
+/*
+ * Among sessions of which nothing is known, those that had the least go first. Those that had about
+ * the same take turns that double, so that they do not change places all the time.
+ */
+static uint64_t attained(const struct sal_session *s)
+{
+	uint64_t had = s->used_ns / TURN_NS;
+
+	return had ? 64 - (uint64_t)__builtin_clzll(had) : 0;
+}
+
 static struct sal_rank srtf_rank(const void *state, const struct sal_session *s)
 {
-	return (struct sal_rank){ .major = remaining(state, s), .minor = is_known(s) ? 0 : 1 };
+	return (struct sal_rank){ .major = remaining(state, s),
+				  .minor = is_known(s) ? 0 : 1 + attained(s) };
 }
 
 static void srtf_tune(void *state, const struct sal_tuning *tuning)
