@@ -41,16 +41,29 @@ print(noted, sorted(seen))
 jax.jit(lambda x: jax.debug.print("sum {}", x.sum()))(put(x))
 jax.effects_barrier()
 host = lambda a: np.asarray(jnp.sin(jnp.asarray(a)) + jax.jit(lambda b: b * 2)(a))
-print(on_each(lambda x: jax.lax.psum(python(host, x), "x"), P())(x))
+summed, rows = on_each(lambda x: jax.lax.psum(python(host, x), "x"), P())(x), np.arange(4.0 * n).reshape(n, -1)
+print(np.allclose(summed, (np.sin(rows) + 2 * rows).sum(0)))
+"""
+CALLED = """\
+[48. 56. 64. 72.]
+[ 1.  3.  5.  7.  9. 11. 13. 15. 17. 19. 21. 23. 25. 27. 29. 31.]
+True
+[[ 0.  2.  4.  6.]
+ [ 9. 11. 13. 15.]
+ [18. 20. 22. 24.]
+ [27. 29. 31. 33.]]
+[0 1 2 3] [0, 1, 2, 3]
+sum 120.0
+True
 """
 
 
-def test_callbacks(builtin, wide):
-    """All devices call at once. The built-in backend has no thread left then for larger copies: we need none."""
-    expected, run = builtin(CALLS, env={"JAX_NUM_CPU_DEVICES": "4"}), wide(4)(CALLS)
-    assert expected.code == 0, expected.describe()
+def test_callbacks(wide):
+    """All devices call at once. On two processors the built-in backend then has no thread left for copies, and this
+    program hangs there now and then."""
+    run = wide(4)(CALLS)
     assert run.code == 0, run.describe()
-    assert run.stdout == expected.stdout, run.describe()
+    assert run.stdout == CALLED, run.describe()
 
 
 def test_callbacks_that_run_wide_programs(wide):
