@@ -55,11 +55,17 @@ static bool ends_in_nul(const char *text, size_t size)
 	return memchr(text, 0, size) != NULL;
 }
 
+/* For records that name a device. In others these bits mean nothing. */
+static bool has_device(const struct sal_header *h)
+{
+	return h->device < SAL_DEVICES_MAX;
+}
+
 static bool upload_is_valid(const struct sal_msg_upload *m)
 {
 	uint64_t dims = (uint64_t)m->rank * sizeof(int64_t);
 
-	if (m->rank > SAL_RANK_MAX)
+	if (m->rank > SAL_RANK_MAX || !has_device(&m->header))
 		return false;
 	if (m->from.size > 0)
 		return m->from.size == m->size && has_tail(&m->header, dims);
@@ -70,8 +76,9 @@ static bool execute_is_valid(const struct sal_msg_execute *m)
 {
 	uint64_t lists = m->header.devices > 1 ? m->header.devices : 1;
 
-	if (lists > SAL_DEVICES_MAX || lists * m->arg_count > SAL_ARGS_MAX ||
-	    lists * m->output_count > SAL_ARGS_MAX || m->retained_count > m->arg_count)
+	if (!has_device(&m->header) || lists > SAL_DEVICES_MAX ||
+	    lists * m->arg_count > SAL_ARGS_MAX || lists * m->output_count > SAL_ARGS_MAX ||
+	    m->retained_count > m->arg_count)
 		return false;
 	return has_tail(&m->header, lists * m->arg_count * sizeof(uint64_t) +
 					    (uint64_t)m->retained_count * sizeof(uint32_t));
@@ -133,7 +140,7 @@ bool sal_submit_is_valid(const struct sal_header *h)
 	size_t fixed = fixed_size(h->type);
 
 	if (fixed == 0 || h->type >= SAL_MSG_SUBMIT_END || h->size < fixed ||
-	    h->size > SAL_RECORD_MAX || h->device >= SAL_DEVICES_MAX)
+	    h->size > SAL_RECORD_MAX)
 		return false;
 	switch (h->type) {
 	case SAL_MSG_COMPILE:
@@ -149,6 +156,8 @@ bool sal_submit_is_valid(const struct sal_header *h)
 		return execute_is_valid((const struct sal_msg_execute *)h);
 	case SAL_MSG_ANSWER:
 		return answer_is_valid((const struct sal_msg_answer *)h);
+	case SAL_MSG_COPY:
+		return has_tail(h, 0) && has_device(h);
 	case SAL_MSG_DELETE:
 		return has_tail(h, (uint64_t)((const struct sal_msg_delete *)h)->count * 8);
 	default:

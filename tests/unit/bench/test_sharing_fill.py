@@ -32,6 +32,9 @@ class Host:
         self.declared[name] = wishes
         return {}
 
+    def started(self, _pid, arrival):
+        assert arrival.name in self.declared
+
 
 def stage_of(folder, script):
     """A stage whose processes call script(argv) instead of JAX."""
