@@ -24,6 +24,7 @@
 
 #include "device/fake/fake.h"
 #include "device/option.h"
+#include "support/plugin_watch.h"
 
 #define F32 11 /* PJRT_Buffer_Type_F32 */
 #define LANES 4 /* floats in a vector */
@@ -1743,47 +1744,6 @@ static int run_suite(const struct subject *subject)
 		tests[i].initial_state = (void *)subject;
 	return _cmocka_run_group_tests(subject->name, tests, sizeof(tests) / sizeof(tests[0]), NULL,
 				       NULL);
-}
-
-/* Sanitizers and a plugin that was built without them */
-
-/*
- * One test requests more memory than exists. The leak detector sometimes crashes on the
- * thread-local memory of the plugin's threads; without scanning that memory, it reports libc's
- * allocations there as leaks. NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers' names.
- */
-const char *__asan_default_options(void);
-const char *__lsan_default_options(void);
-const char *__lsan_default_suppressions(void);
-
-const char *__asan_default_options(void)
-{
-	return "allocator_may_return_null=1";
-}
-
-const char *__lsan_default_options(void)
-{
-	return "use_tls=0";
-}
-
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:__cxa_thread_atexit_impl";
-}
-/* NOLINTEND(bugprone-reserved-identifier) */
-
-/*
- * The thread sanitizer does not see the plugin's locks, so it reports everything that the plugin's
- * threads do as a race.
- */
-static bool can_watch_plugins(void)
-{
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-	return false;
-#endif
-#endif
-	return true;
 }
 
 /*

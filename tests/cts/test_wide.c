@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "support/plugin_watch.h"
+
 #define F32 11
 #define CHIPS 3
 #define DEADLINE_S 60
@@ -364,32 +366,6 @@ static int run_suite(const struct subject *subject)
 		tests[i].initial_state = (void *)subject;
 	return _cmocka_run_group_tests(subject->name, tests, sizeof(tests) / sizeof(tests[0]), NULL,
 				       NULL);
-}
-
-/* Only allocations of the plugin's threads: see test_devices.c. */
-/* NOLINTBEGIN(bugprone-reserved-identifier) */
-const char *__lsan_default_options(void);
-const char *__lsan_default_suppressions(void);
-
-const char *__lsan_default_options(void)
-{
-	return "use_tls=0";
-}
-
-const char *__lsan_default_suppressions(void)
-{
-	return "leak:__cxa_thread_atexit_impl";
-}
-/* NOLINTEND(bugprone-reserved-identifier) */
-
-static bool can_watch_plugins(void)
-{
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-	return false;
-#endif
-#endif
-	return true;
 }
 
 #define V "tensor<1xf32>"

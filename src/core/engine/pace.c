@@ -150,19 +150,19 @@ static void correct(struct sal_pace *pace, const struct company *c, uint64_t now
 
 /*
  * The first in rank lost more than the policy allows, so it runs alone until the loss is small
- * enough over the whole time. A loss that is little too much costs the others little.
+ * enough over the whole time.
  */
 static void spare(struct sal_engine *e, struct sal_session *s)
 {
 	uint32_t percent = e->tuning.slow_percent;
-	uint64_t bearable_ns = 0; /* so long a time alone bears the loss */
+	uint64_t needed_ns = 0; /* in so much time alone the loss is small enough */
 	uint64_t spare_ns;
 
 	if (s->beside_ns > s->beside_alone_ns)
-		bearable_ns = percent ? (s->beside_ns - s->beside_alone_ns) * 100 / percent
-				      : SPARE_NS_MAX;
-	if (bearable_ns > s->beside_alone_ns) {
-		spare_ns = bearable_ns - s->beside_alone_ns;
+		needed_ns = percent ? (s->beside_ns - s->beside_alone_ns) * 100 / percent
+				    : SPARE_NS_MAX;
+	if (needed_ns > s->beside_alone_ns) {
+		spare_ns = needed_ns - s->beside_alone_ns;
 		s->spared_until_ns =
 			e->now_ns + (spare_ns < SPARE_NS_MAX ? spare_ns : SPARE_NS_MAX);
 		s->beside_ns = s->beside_alone_ns = 0;

@@ -7,8 +7,8 @@
 #include "service/server.h"
 
 /*
- * Sessions that ran keep so many rows. Each stream has threads and memory of the vendor, so more rows
- * are only for sessions that run at the same time.
+ * Each stream has threads and memory of the vendor. So idle sessions keep their rows only as long as
+ * these suffice.
  */
 #define ROWS_FEW 16
 

@@ -10,7 +10,7 @@
  * A row belongs to a lane: iterations of a lane run one at a time, in the stream of their tier. So a
  * session that changes lanes loads its programs again. On a host device streams are cheap, and a
  * row belongs to a session: there a change of lanes costs nothing. If many sessions are open, the
- * one that ran least recently gives its row away.
+ * idle one that ran least recently gives its row away.
  *
  * Threads: any thread may open a stream, without server->lock. The counters of a lane are under
  * server->lock.
