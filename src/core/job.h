@@ -51,6 +51,7 @@ struct sal_pace {
 	uint32_t told_milli; /* util_milli by the device's own word, from runs alone; 0: unknown */
 	uint64_t beside_ns; /* when a run beside others last counted, on the engine's clock */
 	uint32_t retries; /* how often in a row the device's word was tried again */
+	uint64_t scratch_bytes; /* the most scratch that a run really took; 0: unknown */
 };
 
 struct sal_iteration {
@@ -58,6 +59,9 @@ struct sal_iteration {
 	uint64_t program; /* number of its program; for traces */
 	struct sal_pace *pace; /* borrowed: the caller's, of its program; NULL: not followed */
 	struct sal_needs needs; /* persistent bytes during the run, with outputs; scratch */
+	/* The part of needs.ephem_bytes that is a guess, for the first run of a program. */
+	uint64_t margin_bytes;
+	uint64_t stated_bytes; /* set by the engine: scratch without a guess and experience */
 	uint64_t grow_bytes; /* bytes that it adds to the session's tracked_bytes */
 	uint64_t expected_ns; /* 0: unknown */
 	uint64_t submit_ns; /* set by the engine */
@@ -66,6 +70,8 @@ struct sal_iteration {
 	 * busy, or two halves of it one after the other. 0: the device does not tell.
 	 */
 	uint64_t busy_ns;
+	/* Set by the caller before it reports the end: the scratch that it took. 0: unknown. */
+	uint64_t took_bytes;
 	TAILQ_ENTRY(sal_iteration) queue_link; /* session->queue */
 };
 

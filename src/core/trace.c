@@ -21,7 +21,8 @@ static void fill_job(struct sal_trace_entry *entry, const struct sal_job *job)
 
 static void fill_work(struct sal_trace_entry *entry, const struct sal_iteration *it)
 {
-	entry->work = (struct sal_trace_work){ .program = it->program };
+	entry->work =
+		(struct sal_trace_work){ .program = it->program, .margin_bytes = it->margin_bytes };
 	if (it->pace)
 		entry->work.pace = *it->pace;
 }
@@ -42,11 +43,13 @@ void sal_trace_fill(struct sal_trace_entry *entry, const struct sal_engine *engi
 		.lane_sum_bytes = memory ? memory->lane_sum_bytes : 0,
 	};
 	entry->span = (struct sal_trace_span){ 0 };
-	entry->busy_ns = 0;
+	entry->busy_ns = entry->took_bytes = 0;
 	if (r->what == SAL_SUBMIT && it)
 		fill_work(entry, it);
-	if (r->what == SAL_DONE && it)
+	if (r->what == SAL_DONE && it) {
 		entry->busy_ns = it->busy_ns;
+		entry->took_bytes = it->took_bytes;
+	}
 	if (r->what == SAL_SET_POLICY && engine)
 		sal_trace_copy_name(entry->policy, sizeof(entry->policy),
 				    sal_policy_name(sal_engine_policy(engine)));

@@ -41,6 +41,7 @@ struct sal_trace_memory {
 struct sal_trace_work {
 	uint64_t program;
 	struct sal_pace pace;
+	uint64_t margin_bytes; /* of the iteration */
 };
 
 /* For SAL_DONE: when the iteration really ran, on the caller's clock; 0: unknown. */
@@ -60,13 +61,13 @@ struct sal_trace_entry {
 				char policy[SAL_TRACE_POLICY_BYTES]; /* for SAL_SET_POLICY */
 				struct { /* for SAL_DONE */
 					struct sal_trace_span span;
-					uint64_t busy_ns; /* of the iteration */
+					uint64_t busy_ns, took_bytes; /* of the iteration */
 				};
 			};
 		};
 	};
 };
-_Static_assert(sizeof(struct sal_trace_entry) <= 144, "a ring of entries stays small");
+_Static_assert(sizeof(struct sal_trace_entry) <= 160, "a ring of entries stays small");
 
 /* The full name of an open session. */
 struct sal_trace_name {

@@ -131,6 +131,7 @@ static void submit(struct replay *p, const struct sal_trace_entry *entry, struct
 	it->id = r->iteration;
 	it->needs = (struct sal_needs){ r->persist_bytes, r->ephem_bytes };
 	it->grow_bytes = r->grow_bytes;
+	it->margin_bytes = entry->work.margin_bytes;
 	it->expected_ns = r->value;
 	sal_engine_submit(p->engine, r->now_ns, s, it);
 }
@@ -163,6 +164,7 @@ static bool done(struct replay *p, const struct sal_trace_entry *entry, struct s
 	if (!s->running || s->running->id != r->iteration)
 		return false;
 	s->running->busy_ns = entry->busy_ns;
+	s->running->took_bytes = entry->took_bytes;
 	sal_engine_done(p->engine, r->now_ns, s, r->value);
 	if (last)
 		p->sessions[r->session] = NULL;

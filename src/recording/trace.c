@@ -57,7 +57,8 @@ const struct rec_field rec_work_fields[] = {
 	LATER(sal_trace_work, pace.runs),	LATER(sal_trace_work, pace.alone_runs),
 	LATER(sal_trace_work, pace.util_milli), LATER(sal_trace_work, pace.beside_runs),
 	LATER(sal_trace_work, pace.told_milli), LATER(sal_trace_work, pace.beside_ns),
-	LATER(sal_trace_work, pace.retries),	{ NULL, 0, 0, false },
+	LATER(sal_trace_work, pace.retries),	LATER(sal_trace_work, pace.scratch_bytes),
+	LATER(sal_trace_work, margin_bytes),	{ NULL, 0, 0, false },
 };
 
 const struct rec_field rec_span_fields[] = {
@@ -68,6 +69,7 @@ const struct rec_field rec_span_fields[] = {
 
 const struct rec_field rec_done_fields[] = {
 	LATER(sal_trace_entry, busy_ns),
+	LATER(sal_trace_entry, took_bytes),
 	{ NULL, 0, 0, false },
 };
 

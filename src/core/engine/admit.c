@@ -121,13 +121,33 @@ bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sa
 	return true;
 }
 
+/* Scratch beyond what the program states is no reason to refuse: it is at most what fits. */
+static void cut_scratch(const struct sal_engine *e, const struct sal_session *s)
+{
+	struct sal_iteration *head = TAILQ_FIRST(&s->queue);
+	uint64_t most = at_most(e, s);
+	struct sal_needs needs;
+
+	if (!head || head->needs.ephem_bytes == head->stated_bytes)
+		return;
+	needs = needs_now(s);
+	if (needs.persist_bytes > most || fits_in(most, needs))
+		return;
+	head->needs.ephem_bytes = larger(head->stated_bytes, most - needs.persist_bytes);
+	if (head->margin_bytes > head->needs.ephem_bytes - head->stated_bytes)
+		head->margin_bytes = head->needs.ephem_bytes - head->stated_bytes;
+}
+
 /* Refuse iterations from the head of the queue while they cannot fit even alone. */
 void sal_drop_impossible(struct sal_engine *e, struct sal_session *s)
 {
 	struct sal_iteration *head;
 
-	while ((head = TAILQ_FIRST(&s->queue)) && sal_refuse_too_large(e, s, needs_now(s), head))
+	cut_scratch(e, s);
+	while ((head = TAILQ_FIRST(&s->queue)) && sal_refuse_too_large(e, s, needs_now(s), head)) {
 		TAILQ_REMOVE(&s->queue, head, queue_link);
+		cut_scratch(e, s);
+	}
 }
 
 /* Change the bytes that a session holds. Enough bytes answer its open request. */
@@ -144,7 +164,7 @@ void sal_hold_bytes(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
 	}
 }
 
-static void resize_scratch(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
+void sal_resize_scratch(struct sal_engine *e, struct sal_session *s, uint64_t bytes)
 {
 	struct sal_lane *lane = s->lane;
 
@@ -168,7 +188,7 @@ static void grow(struct sal_engine *e, struct sal_session *s, uint32_t index)
 		sal_hold_bytes(e, s, wants.persist_bytes);
 		sal_enter_lane(e, s, index);
 	} else {
-		resize_scratch(e, s, wants.ephem_bytes);
+		sal_resize_scratch(e, s, wants.ephem_bytes);
 		sal_hold_bytes(e, s, wants.persist_bytes);
 	}
 	sal_refile(e, s);

@@ -248,8 +248,7 @@ void sal_engine_submit(struct sal_engine *e, uint64_t now_ns, struct sal_session
 	it->submit_ns = e->now_ns;
 	if (!sal_accept(e, s, it))
 		return;
-	if (it->needs.ephem_bytes > s->seen_ephem_bytes)
-		s->seen_ephem_bytes = it->needs.ephem_bytes;
+	sal_scratch_expect(s, it);
 	sal_pace_forget(e, it->pace);
 	TAILQ_INSERT_TAIL(&s->queue, it, queue_link);
 	sal_drop_impossible(e, s);
@@ -322,6 +321,7 @@ void sal_engine_done(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	e->running_count--;
 	s->running = NULL;
 	account(e, s, it, used_ns);
+	sal_scratch_learn(e, s, it);
 	sal_unstick_lane(e, lane);
 	sal_drop_impossible(e, s);
 	if (s->closing)

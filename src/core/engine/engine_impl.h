@@ -90,6 +90,10 @@ void sal_give_back(struct sal_engine *e, struct sal_session *s);
 /* accept.c: false if the policy refuses the iteration; the caller then drops it */
 bool sal_accept(struct sal_engine *e, struct sal_session *s, struct sal_iteration *it);
 
+/* scratch.c: at submit; at the end */
+void sal_scratch_expect(struct sal_session *s, struct sal_iteration *it);
+void sal_scratch_learn(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it);
+
 /* kind.c */
 void sal_take_job(struct sal_session *s, const struct sal_job *job); /* new facts and wishes */
 void sal_note_gap(struct sal_engine *e, struct sal_session *s, const struct sal_iteration *it);
@@ -100,10 +104,8 @@ void sal_find_kind(struct sal_engine *e, struct sal_session *s, const struct sal
 void sal_reread_ranks(struct sal_engine *e);
 void sal_count_device_time(struct sal_engine *e, uint64_t used_ns);
 
-/* tune.c */
+/* tune.c, settle.c */
 void sal_set_param_defaults(struct sal_engine *e);
-
-/* settle.c */
 void sal_settle(struct sal_engine *e);
 
 /* order.c: put s into its trees and lists after a change; take s out of all of them */
@@ -122,6 +124,7 @@ void sal_refuse(struct sal_engine *e, struct sal_session *s, struct sal_needs ne
 void sal_drop_impossible(struct sal_engine *e, struct sal_session *s);
 void sal_admit_waiting(struct sal_engine *e);
 bool sal_try_admit(struct sal_engine *e, struct sal_session *s);
+void sal_resize_scratch(struct sal_engine *e, struct sal_session *s, uint64_t bytes);
 
 /* page.c */
 void sal_make_room(struct sal_engine *e);

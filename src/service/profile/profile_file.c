@@ -62,19 +62,20 @@ static bool is_part(json_int_t milli)
 /* beside_ns is a time of the daemon that wrote the file: it is not in the file. */
 static bool parse_pace(json_t *object, struct sal_pace *out)
 {
-	json_int_t alone, util, told, runs, alone_runs, beside_runs;
+	json_int_t alone, util, told, runs, alone_runs, beside_runs, scratch = 0;
 
 	if (json_is_null(object))
 		return true;
-	if (json_unpack(object, "{s:I, s:I, s:I, s:I, s:I, s:I}", "alone_ns", &alone, "util_milli",
-			&util, "told_milli", &told, "runs", &runs, "alone_runs", &alone_runs,
-			"beside_runs", &beside_runs) != 0)
+	if (json_unpack(object, "{s:I, s:I, s:I, s:I, s:I, s:I, s?:I}", "alone_ns", &alone,
+			"util_milli", &util, "told_milli", &told, "runs", &runs, "alone_runs",
+			&alone_runs, "beside_runs", &beside_runs, "scratch_bytes", &scratch) != 0)
 		return false;
-	if (alone < 0 || !is_part(util) || !is_part(told) || !is_count(runs) ||
+	if (alone < 0 || scratch < 0 || !is_part(util) || !is_part(told) || !is_count(runs) ||
 	    !is_count(alone_runs) || !is_count(beside_runs))
 		return false;
 	*out = (struct sal_pace){
 		.alone_ns = (uint64_t)alone,
+		.scratch_bytes = (uint64_t)scratch,
 		.util_milli = (uint32_t)util,
 		.told_milli = (uint32_t)told,
 		.runs = (uint32_t)runs,
@@ -234,11 +235,11 @@ static json_t *pack_pace(const struct sal_pace *pace)
 {
 	if (pace->runs == 0)
 		return json_null();
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "alone_ns", number(pace->alone_ns),
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "alone_ns", number(pace->alone_ns),
 			 "util_milli", (json_int_t)pace->util_milli, "told_milli",
 			 (json_int_t)pace->told_milli, "runs", (json_int_t)pace->runs, "alone_runs",
-			 (json_int_t)pace->alone_runs, "beside_runs",
-			 (json_int_t)pace->beside_runs);
+			 (json_int_t)pace->alone_runs, "beside_runs", (json_int_t)pace->beside_runs,
+			 "scratch_bytes", number(pace->scratch_bytes));
 }
 
 static json_t *pack_paces(const struct svc_program_keys *keys)

@@ -241,7 +241,8 @@ static void remember_pace(struct svc_profiles *p, const char *letters, uint64_t 
 						   .util_milli = 700,
 						   .beside_runs = 80,
 						   .told_milli = 600,
-						   .beside_ns = 12 });
+						   .beside_ns = 12,
+						   .scratch_bytes = 4096 });
 	assert_int_equal(svc_profiles_remember(p, &run), SAL_OK);
 }
 
@@ -356,6 +357,7 @@ static void test_paces_come_back_from_disk(void **state)
 	assert_int_equal(pace->util_milli, 700);
 	assert_int_equal(pace->beside_runs, 80);
 	assert_int_equal(pace->told_milli, 600);
+	assert_int_equal(pace->scratch_bytes, 4096);
 	assert_int_equal(pace->beside_ns, 0); /* a time on the clock of another daemon */
 	svc_profiles_close(p);
 }
