@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heap - the large blocks of memory of this process, in one range of addresses.
+ *
+ * On a host device the vendor's arrays and scratch are memory of this process, and malloc would
+ * retain what the vendor frees. So salusd defines malloc itself (interpose.c). Blocks of at least
+ * SAL_BLOCK_MIN come from here; the C library serves smaller ones. The heap knows at each moment
+ * whose blocks are there (meter.h), and how much memory they take.
+ *
+ * Freed pages stay warm for the next block, because the first access to a new page costs much more
+ * than the decision. Warm pages are bounded: sal_heap_keep says how many bytes may be warm, and
+ * blocks and warm pages together stay below sal_heap_limit as long as warm pages can go. The thread
+ * that frees or allocates gives the surplus back to the system. It does so without the lock.
+ *
+ * Threads: any. One lock, held for microseconds. The state is global: there is one malloc.
+ */
+#ifndef SAL_HEAP_HEAP_H
+#define SAL_HEAP_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap/meter.h"
+
+/* Smaller blocks are the C library's. They are not counted. */
+#define SAL_BLOCK_MIN ((size_t)64 << 10)
+
+/* All in bytes. */
+struct sal_heap_view {
+	uint64_t metered; /* blocks that a session pays for */
+	uint64_t own; /* other blocks: the daemon's */
+	uint64_t warm; /* free pages that the system does not have back */
+	uint64_t metered_peak; /* the most of metered + warm so far */
+};
+
+/*
+ * Reserve the range. Until then, and if that fails, sal_heap_take returns NULL. Call this once,
+ * before other threads start.
+ */
+bool sal_heap_start(void);
+bool sal_heap_is_on(void);
+
+/* How many bytes may be warm; the most that metered blocks and warm pages may be together. */
+void sal_heap_keep(uint64_t bytes);
+void sal_heap_limit(uint64_t bytes);
+/* Give warm pages back to the system until so many bytes are left. */
+void sal_heap_trim(uint64_t left_bytes);
+
+/*
+ * A block that starts at a multiple of align, a power of two. NULL: the C library must serve this
+ * request. is_zero says whether all bytes are 0.
+ */
+void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero);
+/* For blocks that sal_heap_owns. */
+void sal_heap_give(void *block);
+size_t sal_heap_size(const void *block);
+bool sal_heap_owns(const void *at);
+
+/*
+ * The pages of a block that is in use go back to the system, its contents are lost; and they come
+ * again. Does the right thing for memory that is not the heap's, too.
+ */
+void sal_heap_empty(void *bytes, size_t size);
+void sal_heap_fill(void *bytes, size_t size);
+
+/* From now on this meter counts the block, and no run does. Ignores memory that is not the heap's. */
+void sal_heap_pay(void *block, struct sal_payer payer);
+
+struct sal_heap_view sal_heap_view(void);
+/* Verifies every invariant. */
+bool sal_heap_check(void);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "heap/heap.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int start(void **state)
+{
+	(void)state;
+	return sal_heap_start() ? 0 : -1;
+}
+
+/* Each test begins with nothing warm. */
+static int clear(void **state)
+{
+	(void)state;
+	(void)sal_payer_set((struct sal_payer){ 0 });
+	sal_heap_keep(0);
+	sal_heap_limit(UINT64_MAX);
+	sal_heap_trim(0);
+	return sal_heap_check() && sal_heap_view().metered == 0 ? 0 : -1;
+}
+
+static void *take(size_t bytes)
+{
+	bool is_zero;
+	void *block = sal_heap_take(bytes, 1, &is_zero);
+
+	assert_non_null(block);
+	memset(block, 1, bytes);
+	return block;
+}
+
+/* Pages of a block that are in memory. */
+static size_t resident(void *at, size_t bytes)
+{
+	unsigned char there[4096];
+	size_t count = 0;
+
+	assert_true(bytes / 4096 <= sizeof(there));
+	assert_int_equal(mincore(at, bytes, there), 0);
+	for (size_t i = 0; i < bytes / 4096; i++)
+		count += there[i] & 1;
+	return count * 4096;
+}
+
+static void test_freed_memory_goes_back(void **state)
+{
+	void *block = take(8 * MIB);
+
+	(void)state;
+	assert_int_equal(resident(block, 8 * MIB), 8 * MIB);
+	sal_heap_give(block);
+	assert_int_equal(sal_heap_view().warm, 0);
+	assert_int_equal(resident(block, 8 * MIB), 0);
+}
+
+static void test_warm_memory_is_used_again(void **state)
+{
+	void *block, *again;
+	bool is_zero;
+
+	(void)state;
+	sal_heap_keep(8 * MIB);
+	block = take(8 * MIB);
+	sal_heap_give(block);
+	assert_int_equal(sal_heap_view().warm, 8 * MIB);
+	again = sal_heap_take(2 * MIB, 64, &is_zero);
+	assert_ptr_equal(again, block);
+	assert_false(is_zero);
+	assert_int_equal(sal_heap_view().warm, 6 * MIB);
+	sal_heap_give(again);
+	sal_heap_trim(0);
+	assert_int_equal(resident(block, 8 * MIB), 0);
+	assert_true(sal_heap_check());
+}
+
+static void test_new_memory_is_zero(void **state)
+{
+	bool is_zero;
+	const char *block = sal_heap_take(MIB, 1, &is_zero);
+
+	(void)state;
+	assert_true(is_zero);
+	for (size_t i = 0; i < MIB; i++)
+		assert_int_equal(block[i], 0);
+	sal_heap_give((void *)block);
+}
+
+/* Blocks of sessions and warm pages together stay below the limit as long as warm pages can go. */
+static void test_limit(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	void *small, *large;
+
+	(void)state;
+	(void)sal_payer_set(sal_payer_for(meter, false));
+	sal_heap_keep(64 * MIB);
+	sal_heap_limit(10 * MIB);
+	small = take(6 * MIB);
+	sal_heap_give(small);
+	large = take(7 * MIB);
+	assert_int_equal(sal_heap_view().metered, 7 * MIB);
+	assert_int_equal(sal_heap_view().warm, 0);
+	sal_heap_give(large);
+	sal_meter_close(meter);
+}
+
+static void test_run(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	void *before, *inside, *output;
+	struct sal_meter_run run;
+
+	(void)state;
+	(void)sal_payer_set(sal_payer_for(meter, false));
+	before = take(4 * MIB);
+	sal_meter_begin(meter);
+	(void)sal_payer_set(sal_payer_for(meter, true));
+	inside = take(3 * MIB);
+	output = take(2 * MIB);
+	sal_heap_give(inside);
+	sal_heap_give(before); /* not of this run */
+	run = sal_meter_run(meter);
+	assert_int_equal(run.peak_bytes, 5 * MIB);
+	assert_int_equal(run.left_bytes, 2 * MIB);
+	assert_int_equal(sal_meter_bytes(meter), 2 * MIB);
+	sal_meter_begin(meter);
+	sal_heap_give(output); /* of the run before */
+	run = sal_meter_run(meter);
+	assert_int_equal(run.peak_bytes, 0);
+	assert_int_equal(run.left_bytes, 0);
+	assert_int_equal(sal_meter_bytes(meter), 0);
+	sal_meter_close(meter);
+}
+
+static void test_emptied(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	void *block;
+
+	(void)state;
+	(void)sal_payer_set(sal_payer_for(meter, false));
+	block = take(4 * MIB);
+	sal_heap_empty(block, 4 * MIB);
+	assert_int_equal(resident(block, 4 * MIB), 0);
+	assert_int_equal(sal_meter_bytes(meter), 0);
+	assert_true(sal_heap_check());
+	sal_heap_fill(block, 4 * MIB);
+	memset(block, 2, 4 * MIB);
+	assert_int_equal(sal_meter_bytes(meter), 4 * MIB);
+	sal_heap_empty(block, 4 * MIB);
+	sal_heap_give(block);
+	assert_int_equal(sal_heap_view().warm, 0);
+	sal_meter_close(meter);
+}
+
+static void test_another_pays(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	void *block = take(MIB);
+
+	(void)state;
+	sal_heap_pay(block, sal_payer_for(meter, false));
+	assert_int_equal(sal_meter_bytes(meter), MIB);
+	assert_int_equal(sal_heap_view().metered, MIB);
+	sal_heap_pay(block, sal_payer_for(SAL_NO_METER, false));
+	assert_int_equal(sal_meter_bytes(meter), 0);
+	sal_heap_give(block);
+	sal_meter_close(meter);
+}
+
+/* A meter with blocks is not used again. */
+static void test_meters(void **state)
+{
+	uint32_t meter = sal_meter_open(), other;
+	void *block;
+
+	(void)state;
+	(void)sal_payer_set(sal_payer_for(meter, false));
+	block = take(MIB);
+	sal_meter_close(meter);
+	other = sal_meter_open();
+	assert_int_not_equal(other, meter);
+	sal_meter_close(other);
+	sal_heap_give(block);
+	other = sal_meter_open();
+	assert_int_equal(other, meter);
+	sal_meter_close(other);
+}
+
+static void *allocate(void *unused)
+{
+	(void)unused;
+	return take(MIB);
+}
+
+/* A thread of a stream inherits the mark, and pays with the meter of the stream. */
+static void test_threads_of_a_stream(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	sigset_t marked, before;
+	pthread_t thread;
+	void *block;
+
+	(void)state;
+	sal_payer_of_stream(5, meter);
+	(void)sigemptyset(&marked);
+	(void)sigaddset(&marked, SIGRTMIN);
+	(void)sigaddset(&marked, SIGRTMIN + 2);
+	(void)pthread_sigmask(SIG_BLOCK, &marked, &before);
+	assert_int_equal(pthread_create(&thread, NULL, allocate, NULL), 0);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)pthread_join(thread, &block);
+	assert_int_equal(sal_meter_bytes(meter), MIB);
+	assert_int_equal(sal_meter_run(meter).left_bytes, MIB);
+	sal_heap_give(block);
+	sal_meter_close(meter);
+}
+
+static void *churn(void *arg)
+{
+	uint32_t meter = *(uint32_t *)arg;
+	void *blocks[8] = { NULL };
+
+	(void)sal_payer_set(sal_payer_for(meter, true));
+	for (size_t i = 0; i < 4000; i++) {
+		void **b = &blocks[i * 7 % 8];
+		bool is_zero;
+
+		if (*b)
+			sal_heap_give(*b);
+		*b = sal_heap_take(SAL_BLOCK_MIN * (1 + i % 30), 64, &is_zero);
+		assert_non_null(*b);
+		*(char *)*b = 1;
+	}
+	for (size_t i = 0; i < 8; i++)
+		sal_heap_give(blocks[i]);
+	return NULL;
+}
+
+static void test_many_threads(void **state)
+{
+	uint32_t meters[4];
+	pthread_t threads[4];
+
+	(void)state;
+	sal_heap_keep(4 * MIB);
+	sal_heap_limit(24 * MIB);
+	for (size_t i = 0; i < 4; i++) {
+		meters[i] = sal_meter_open();
+		assert_int_equal(pthread_create(&threads[i], NULL, churn, &meters[i]), 0);
+	}
+	for (size_t i = 0; i < 4; i++) {
+		(void)pthread_join(threads[i], NULL);
+		assert_int_equal(sal_meter_bytes(meters[i]), 0);
+		sal_meter_close(meters[i]);
+	}
+	assert_true(sal_heap_view().warm <= 4 * MIB);
+	assert_true(sal_heap_check());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_freed_memory_goes_back, clear, clear),
+		cmocka_unit_test_setup_teardown(test_warm_memory_is_used_again, clear, clear),
+		cmocka_unit_test_setup_teardown(test_new_memory_is_zero, clear, clear),
+		cmocka_unit_test_setup_teardown(test_limit, clear, clear),
+		cmocka_unit_test_setup_teardown(test_run, clear, clear),
+		cmocka_unit_test_setup_teardown(test_emptied, clear, clear),
+		cmocka_unit_test_setup_teardown(test_another_pays, clear, clear),
+		cmocka_unit_test_setup_teardown(test_meters, clear, clear),
+		cmocka_unit_test_setup_teardown(test_threads_of_a_stream, clear, clear),
+		cmocka_unit_test_setup_teardown(test_many_threads, clear, clear),
+	};
+
+	return cmocka_run_group_tests(tests, start, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "heap/pages.h"
+#include "support/rng.h"
+
+#define PAGES 1000u
+#define SPANS 300u
+
+static int start(void **state)
+{
+	static struct sal_pages pages;
+
+	*state = &pages;
+	return sal_pages_init(&pages, PAGES, SPANS) ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+	sal_pages_fini(*state);
+	return 0;
+}
+
+static void test_neighbours_become_one(void **state)
+{
+	struct sal_pages *p = *state;
+	uint32_t a = sal_pages_take(p, 10, 1, SAL_SPAN_COLD);
+	uint32_t b = sal_pages_take(p, 20, 1, SAL_SPAN_COLD);
+	uint32_t c = sal_pages_take(p, 30, 1, SAL_SPAN_COLD);
+
+	assert_true(a && b && c);
+	assert_true(sal_pages_check(p));
+	sal_pages_give(p, a, SAL_SPAN_WARM);
+	sal_pages_give(p, c, SAL_SPAN_WARM);
+	assert_int_equal(sal_pages_take(p, 60, 1, SAL_SPAN_WARM), SAL_NO_SPAN);
+	sal_pages_give(p, b, SAL_SPAN_WARM);
+	assert_true(sal_pages_check(p));
+	assert_true(sal_pages_take(p, 60, 1, SAL_SPAN_WARM));
+}
+
+/* Warm pages never become one with cold ones: nobody could tell which are in memory. */
+static void test_warm_and_cold_stay_apart(void **state)
+{
+	struct sal_pages *p = *state;
+	uint32_t a = sal_pages_take(p, 10, 1, SAL_SPAN_COLD);
+
+	sal_pages_give(p, a, SAL_SPAN_WARM);
+	assert_true(sal_pages_check(p));
+	assert_int_equal(sal_pages_take(p, 11, 1, SAL_SPAN_WARM), SAL_NO_SPAN);
+	a = sal_pages_take(p, 10, 1, SAL_SPAN_WARM);
+	sal_pages_give(p, a, SAL_SPAN_COLD);
+	assert_true(sal_pages_take(p, PAGES, 1, SAL_SPAN_COLD));
+}
+
+static void test_alignment(void **state)
+{
+	struct sal_pages *p = *state;
+	uint32_t a = sal_pages_take(p, 3, 1, SAL_SPAN_COLD);
+	uint32_t b = sal_pages_take(p, 5, 64, SAL_SPAN_COLD);
+
+	assert_int_equal(p->spans[b].page % 64, 0);
+	assert_int_equal(sal_pages_find(p, p->spans[b].page), b);
+	assert_int_equal(sal_pages_find(p, p->spans[b].page + 1), SAL_NO_SPAN);
+	assert_true(sal_pages_check(p));
+	sal_pages_give(p, b, SAL_SPAN_COLD);
+	sal_pages_give(p, a, SAL_SPAN_COLD);
+	assert_true(sal_pages_take(p, PAGES, 1, SAL_SPAN_COLD));
+}
+
+static void test_full(void **state)
+{
+	struct sal_pages *p = *state;
+	uint32_t all = sal_pages_take(p, PAGES, 1, SAL_SPAN_COLD);
+
+	assert_true(all);
+	assert_int_equal(sal_pages_take(p, 1, 1, SAL_SPAN_COLD), SAL_NO_SPAN);
+	sal_pages_give(p, all, SAL_SPAN_COLD);
+	assert_int_equal(sal_pages_take(p, PAGES + 1, 1, SAL_SPAN_COLD), SAL_NO_SPAN);
+}
+
+struct block {
+	uint32_t span, count;
+};
+
+/* Blocks never overlap, whatever comes and goes, and also when the table of spans is full. */
+static void test_random(void **state)
+{
+	struct sal_pages *p = *state;
+	struct block blocks[256] = { { 0 } };
+	struct rng rng = { .state = (uint64_t)time(NULL) };
+
+	printf("seed %llu\n", (unsigned long long)rng.state);
+	for (int i = 0; i < 20000; i++) {
+		struct block *b = &blocks[rng_below(&rng, 256)];
+		enum sal_span_state state_of = rng_below(&rng, 2) ? SAL_SPAN_WARM : SAL_SPAN_COLD;
+
+		if (b->span) {
+			assert_true(p->spans[b->span].count >= b->count);
+			sal_pages_give(p, b->span, state_of);
+			b->span = SAL_NO_SPAN;
+		} else {
+			b->count = 1 + (uint32_t)rng_below(&rng, 12);
+			b->span = sal_pages_take(p, b->count, 1u << rng_below(&rng, 3), state_of);
+		}
+		assert_true(sal_pages_check(p));
+	}
+	for (size_t i = 0; i < 256; i++)
+		if (blocks[i].span)
+			sal_pages_give(p, blocks[i].span, SAL_SPAN_COLD);
+	while (sal_pages_largest(p, SAL_SPAN_WARM)) {
+		uint32_t span = sal_pages_largest(p, SAL_SPAN_WARM);
+
+		sal_pages_take_span(p, span);
+		sal_pages_give(p, span, SAL_SPAN_COLD);
+	}
+	assert_true(sal_pages_check(p));
+	assert_true(sal_pages_take(p, PAGES, 1, SAL_SPAN_COLD));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_neighbours_become_one, start, stop),
+		cmocka_unit_test_setup_teardown(test_warm_and_cold_stay_apart, start, stop),
+		cmocka_unit_test_setup_teardown(test_alignment, start, stop),
+		cmocka_unit_test_setup_teardown(test_full, start, stop),
+		cmocka_unit_test_setup_teardown(test_random, start, stop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
