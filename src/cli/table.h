@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define CLI_COLUMNS_MAX 16
+#define CLI_COLUMNS_MAX 20
 
 struct cli_column {
 	const char *title;

@@ -36,6 +36,7 @@ struct sal_execution {
 	bool is_measured; /* busy_ns counts the CPU time of this call */
 	sal_done_fn *done; /* all outputs are defined, or failed */
 	void *done_ctx;
+	uint32_t meter; /* counts the host memory that the iteration takes: heap/meter.h; 0: none */
 	sal_call_fn *call; /* serves the program's calls (call.h); NULL: calls fail */
 	void *call_ctx;
 };

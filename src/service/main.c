@@ -13,10 +13,16 @@
 
 #include "base/sys/guard.h"
 #include "base/log/log.h"
+#include "heap/heap.h"
 #include "service/options.h"
 #include "service/server.h"
 
 #define FILES_WANTED 65536u
+
+/* The build says whether salusd defines malloc: see heap/interpose.c. */
+#ifndef SAL_OWN_MALLOC
+#define SAL_OWN_MALLOC 0
+#endif
 
 /* At the end, salusd waits this long for the log's last lines. */
 #define LAST_LINES_MS 1000
@@ -61,14 +67,19 @@ int main(int argc, char **argv)
 	static struct svc_server server;
 	struct svc_options *o = &setup.options;
 	int code, rc, terminal;
+	bool has_heap;
 
 	code = svc_setup_read(&setup, argc, argv);
 	if (code >= 0)
 		return code;
 	sal_guard_memory();
+	has_heap = !SAL_OWN_MALLOC || sal_heap_start();
 	terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	if (open_log(o) < 0)
 		return SVC_EXIT_CONFIG;
+	if (!has_heap)
+		sal_log_warn("server", "no address range for memory: the memory that the device "
+				       "really uses is not measured");
 	(void)signal(SIGPIPE, SIG_IGN);
 	allow_files();
 	(void)setenv("TF_CPP_MIN_LOG_LEVEL", "1", 0); /* fewer vendor messages, also in helpers */

@@ -20,6 +20,7 @@
 #include "service/client/news.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
+#include "service/memory/real.h"
 #include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
@@ -117,6 +118,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 		server->grain_bytes = GRAIN_BYTES_MAX;
 	if (server->grain_bytes == 0)
 		server->grain_bytes = 1;
+	svc_real_open(server);
 	rc = tune(server, &cfg.tuning, err);
 	if (rc >= 0)
 		rc = svc_trace_open(&server->trace, &cfg, server->options.trace_records, err);

@@ -35,6 +35,7 @@
 #include "service/lock.h"
 #include "service/memory/buffer.h"
 #include "service/memory/kind.h"
+#include "service/memory/margin.h"
 #include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
@@ -83,6 +84,7 @@ struct svc_server {
 	struct svc_decision_list decisions;
 	uint64_t page_rate; /* bytes a second, measured; see paging.c */
 	uint32_t page_samples; /* page-outs that were measured */
+	struct svc_margins margins;
 	uint64_t grain_bytes; /* sessions ask for memory in multiples of this */
 	struct svc_recall recall;
 	struct svc_news news;

@@ -20,6 +20,7 @@ static const struct cli_field fields[] = {
 	{ { "waited", true, 0, 1 }, "waited_s", CLI_SECONDS },
 	{ { "queued", true, 0, 3 }, "queued", CLI_COUNT },
 	{ { "persistent", true, 0, 0 }, "held_bytes", CLI_BYTES },
+	{ { "framework", true, 0, 3 }, "framework_bytes", CLI_BYTES },
 	{ { "ephemeral", true, 0, 2 }, "ephem_bytes", CLI_BYTES },
 	{ { "weight", true, 0, 4 }, "weight", CLI_REAL },
 	{ { "priority", true, 0, 5 }, "priority", CLI_COUNT },
@@ -101,6 +102,7 @@ const struct cli_command cli_cmd_ps = {
 		"  waited      time in which it had something to run and did not run\n"
 		"  queued      iterations that wait\n"
 		"  persistent  device memory that it holds between iterations, as in `salus lanes`\n"
+		"  framework   the part of it that the vendor's plugin keeps beyond the job's arrays\n"
 		"  kind        training or inference; (found): nobody declared it\n"
 		"  deadline    time from the submission of an iteration to its end\n"
 		"  ephemeral   scratch while an iteration runs, shared with the others of its lane\n"

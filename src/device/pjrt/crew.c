@@ -12,6 +12,7 @@
 
 #include "base/sys/thread.h"
 #include "device/device.h"
+#include "heap/meter.h"
 
 #define TASKS "/proc/self/task"
 #define STATUS_BYTES 4096
@@ -223,6 +224,7 @@ void sal_crew_create(struct vendor_crew *c, crew_call_fn *call, void *ctx)
 	set_mark(c->mark, &before);
 	call(ctx);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	sal_payer_forget(); /* the mark is not this thread's */
 }
 
 int sal_crew_init(struct vendor_crew *c, uint32_t mark, uint32_t tier)

@@ -11,6 +11,7 @@
 
 #include "base/sys/clock.h"
 #include "device/pjrt/ffi/python.h"
+#include "heap/meter.h"
 
 /* Lists up to this length are on the stack: models have some hundreds of parameters. */
 #define ON_STACK 512
@@ -193,6 +194,8 @@ static PJRT_Error *call(struct sal_loaded *p, const struct sal_execution *x, con
 	PJRT_Buffer *const *arg_lists[CHIPS_MAX];
 	PJRT_Buffer **output_lists[CHIPS_MAX];
 	bool is_guest = x->is_quick || !p->stream->crew.has_own;
+	struct sal_payer before;
+	PJRT_Error *error;
 
 	VENDOR_ARGS(d, PJRT_ExecuteOptions, options, .launch_id = next_launch(p->stream->device),
 		    .non_donatable_input_indices = l->retained ? l->retained : x->retained,
@@ -210,8 +213,12 @@ static PJRT_Error *call(struct sal_loaded *p, const struct sal_execution *x, con
 		output_lists[list] = l->outputs + list * x->output_count;
 		complete[list] = NULL;
 	}
-	return x->is_measured ? execute_measured(p->stream, &execute.args, is_guest)
-			      : d->api->PJRT_LoadedExecutable_Execute(&execute.args);
+	sal_payer_of_stream(p->stream->crew.mark, x->meter);
+	before = sal_payer_set(sal_payer_for(x->meter, true));
+	error = x->is_measured ? execute_measured(p->stream, &execute.args, is_guest)
+			       : d->api->PJRT_LoadedExecutable_Execute(&execute.args);
+	(void)sal_payer_set(before);
+	return error;
 }
 
 /* python is NULL, or the context of an execution that may call; run takes it. */

@@ -16,6 +16,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "heap/heap.h"
+#include "heap/meter.h"
+
 #define HUGE_PAGE (UINT64_C(2) << 20)
 #define PAGE UINT64_C(4096)
 #define REASON_BYTES 256
@@ -159,6 +162,7 @@ static int restore_rows(struct sal_buffer *b, struct sal_saved *saved, struct sa
 	if (rc < 0)
 		return rc;
 	b->buffer = put.args.buffer;
+	sal_heap_pay(saved->block->bytes, sal_payer_find()); /* it is the session's memory now */
 	sal_vendor_when(d, put.args.done_with_host_buffer, on_released, saved);
 	return SAL_OK;
 }
@@ -255,12 +259,8 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 /* Gives all complete pages of the buffer back to the system. The rest at both ends is small. */
 static void drop_pages(void *bytes, size_t size, void *unused)
 {
-	uintptr_t from = ((uintptr_t)bytes + PAGE - 1) / PAGE * PAGE;
-	uintptr_t to = ((uintptr_t)bytes + size) / PAGE * PAGE;
-
 	(void)unused;
-	if (from < to)
-		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+	sal_heap_empty(bytes, size);
 }
 
 int sal_pjrt_empty(struct sal_buffer *b)
@@ -275,6 +275,7 @@ static void fill(void *bytes, size_t size, void *saved)
 	uintptr_t from = ((uintptr_t)bytes + PAGE - 1) / PAGE * PAGE;
 	uintptr_t to = ((uintptr_t)bytes + size) / PAGE * PAGE;
 
+	sal_heap_fill(bytes, size);
 	if (to > from && to - from >= HUGE_PAGE)
 		(void)madvise((void *)from, to - from, MADV_HUGEPAGE);
 	memcpy(bytes, ((struct sal_saved *)saved)->block->bytes, size);

@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "heap/heap.h"
+#include "heap/meter.h"
+
 #define ALIGNMENT 64
 #define HUGE_PAGE (UINT64_C(2) << 20)
 /* Smaller blocks are freed, not reused. */
@@ -47,11 +50,15 @@ static struct vendor_block *block_create(uint64_t size)
 {
 	uint64_t unit = size >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;
 	struct vendor_block *block = calloc(1, sizeof(*block));
+	struct sal_payer before;
 
 	if (!block)
 		return NULL;
 	block->room = (size + unit) / unit * unit;
+	before =
+		sal_payer_set(sal_payer_for(SAL_NO_METER, false)); /* a copy is not device memory */
 	block->bytes = aligned_alloc((size_t)unit, (size_t)block->room);
+	(void)sal_payer_set(before);
 	if (!block->bytes) {
 		free(block);
 		return NULL;
@@ -101,8 +108,9 @@ void sal_vendor_shelf_put(struct vendor_shelf *shelf, struct vendor_block *take_
 
 	if (!take_block)
 		return;
+	sal_heap_pay(take_block->bytes, sal_payer_for(SAL_NO_METER, false));
 	(void)pthread_mutex_lock(&shelf->lock);
-	if (take_block->room > REUSED_BYTES_MIN &&
+	if (take_block->room > REUSED_BYTES_MIN && !sal_heap_is_on() &&
 	    shelf->bytes + take_block->room <= SHELF_BYTES_MAX) {
 		SLIST_INSERT_HEAD(&shelf->blocks, take_block, link);
 		shelf->bytes += take_block->room;

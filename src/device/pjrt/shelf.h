@@ -5,7 +5,8 @@
  * The first access to new memory can cost ten times the copy into it (on a virtual machine, the
  * host may have to find the memory first). Sessions are paged out and in by turns, so a block of
  * one session serves the next. When nothing is paged out any more, all memory goes back to the
- * system.
+ * system. The heap, if there is one, keeps pages for all purposes, and bounds them: then the shelf
+ * keeps nothing.
  *
  * Threads: any; the shelf has its own lock.
  */

@@ -13,6 +13,7 @@
 
 #include "compile/pool/pool.h"
 #include "core/engine.h"
+#include "heap/heap.h"
 #include "service/admin/walk.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"
@@ -22,7 +23,7 @@
 /* A copy of a session's numbers. */
 struct session_view {
 	uint64_t id, open_ns, idle_ns, used_ns, waited_ns, iterations;
-	uint64_t live_bytes, held_bytes, paged_bytes, ephem_bytes;
+	uint64_t live_bytes, held_bytes, paged_bytes, ephem_bytes, framework_bytes, real_bytes;
 	uint64_t programs, buffers, queued;
 	char name[SAL_NAME_BYTES];
 	pid_t pid;
@@ -92,6 +93,8 @@ static void copy_memory(const struct svc_session *s, const struct sal_session_vi
 	v->held_bytes = core->held_bytes;
 	v->paged_bytes = core->paged_bytes;
 	v->ephem_bytes = core->ephem_bytes > s->temp_bytes ? core->ephem_bytes : s->temp_bytes;
+	v->framework_bytes = s->real.framework_bytes;
+	v->real_bytes = sal_meter_bytes(s->real.meter);
 	v->programs = s->programs.count;
 	v->buffers = s->buffers.count;
 }
@@ -200,11 +203,13 @@ static int copy_all(struct svc_server *server, struct view *view, struct sal_err
 
 static json_t *describe_memory(const struct session_view *v)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "persist_bytes",
-			 (json_int_t)v->live_bytes, "held_bytes", (json_int_t)v->held_bytes,
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "persist_bytes",
+			 (json_int_t)v->live_bytes, "framework_bytes",
+			 (json_int_t)v->framework_bytes, "held_bytes", (json_int_t)v->held_bytes,
 			 "paged_bytes", (json_int_t)v->paged_bytes, "ephem_bytes",
-			 (json_int_t)v->ephem_bytes, "limit_bytes", (json_int_t)v->job.limit_bytes,
-			 "programs", (json_int_t)v->programs, "buffers", (json_int_t)v->buffers);
+			 (json_int_t)v->ephem_bytes, "real_bytes", (json_int_t)v->real_bytes,
+			 "limit_bytes", (json_int_t)v->job.limit_bytes, "programs",
+			 (json_int_t)v->programs, "buffers", (json_int_t)v->buffers);
 }
 
 json_t *svc_describe_job(const struct sal_job *job, uint32_t weight_milli)
@@ -287,19 +292,32 @@ static json_t *describe_gain(const struct sal_gain_view *gain)
 			 gain->rate_milli / 1000.0);
 }
 
+/* The memory that is really there, on a host device; null: nobody measures it. */
+static json_t *describe_real(const struct svc_server *server)
+{
+	struct sal_heap_view heap = sal_heap_view();
+
+	if (!sal_heap_is_on() || !server->ops->facts(server->device)->is_host)
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I}", "sessions_bytes", (json_int_t)heap.metered,
+			 "spare_bytes", (json_int_t)heap.warm, "other_bytes", (json_int_t)heap.own,
+			 "peak_bytes", (json_int_t)heap.metered_peak);
+}
+
 static json_t *describe_device(const struct svc_server *server, const struct view *view)
 {
 	struct sal_text platform = server->ops->facts(server->device)->platform_name;
 
-	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i, s:o}", "platform",
-			 platform.at, platform.size, "capacity_bytes",
+	return json_pack("{s:s%, s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:s, s:i, s:o, s:o}",
+			 "platform", platform.at, platform.size, "capacity_bytes",
 			 (json_int_t)view->capacity_bytes, "persist_bytes",
 			 (json_int_t)view->persist_bytes, "lane_sum_bytes",
 			 (json_int_t)view->lane_sum_bytes, "busy_s", svc_seconds(view->busy_ns),
 			 "iterations", (json_int_t)view->iterations, "now_s",
 			 svc_seconds(view->now_ns), "uptime_s",
 			 svc_seconds(view->now_ns - server->start_ns), "policy", view->policy,
-			 "lane_limit", (int)view->lane_limit, "gain", describe_gain(&view->gain));
+			 "lane_limit", (int)view->lane_limit, "gain", describe_gain(&view->gain),
+			 "real", describe_real(server));
 }
 
 static json_t *describe_programs(const struct sal_compile_stats *stats)

@@ -73,6 +73,7 @@ void svc_session_destroy(struct svc_session *s)
 	svc_idmap_fini(&s->programs);
 	free(s->parked);
 	close_account(s);
+	svc_real_fini(&s->real);
 	svc_kind_leave(s->server, s->kind);
 	(void)atomic_fetch_sub(&s->server->alive, 1);
 	free(s);
@@ -226,6 +227,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	atomic_init(&s->refs, 1);
 	(void)atomic_fetch_add(&server->alive, 1);
 	s->server = server;
+	svc_real_init(&s->real, server);
 	s->bell = s->client_bell = s->socket = -1;
 	s->open_ns = svc_now_ns();
 	s->devices = svc_kind_wish(server, hello);

@@ -33,6 +33,7 @@
 #include "service/memory/freeing.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/real.h"
 #include "service/profile/recall.h"
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
@@ -107,6 +108,7 @@ struct svc_session {
 	uint64_t promised_bytes; /* granted or admitted, for buffers without memory yet */
 	uint64_t peak_bytes; /* the largest live_bytes so far */
 	uint64_t temp_bytes; /* the largest scratch of its programs */
+	struct svc_real real;
 	uint64_t paged_bytes; /* taken from its limit of paged bytes */
 	uint32_t beyond_count; /* buffers that failed because of the limit of buffers */
 	struct svc_transit transit;

@@ -8,6 +8,7 @@
 #include "service/ledger.h"
 #include "service/memory/freeing.h"
 #include "service/memory/memory.h"
+#include "service/memory/real.h"
 #include "service/server.h"
 
 struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes)
@@ -42,6 +43,7 @@ static void uncount(struct svc_buffer *b) SVC_LOCKED
 		return;
 	b->counted = false;
 	b->session->live_bytes -= b->bytes;
+	svc_real_count(b->session, b->bytes, false);
 	b->session->charged_bytes -= svc_buffer_charge(b);
 	svc_memory_publish(b->session);
 }
@@ -119,6 +121,7 @@ void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32
 	b->stream = stream;
 	b->counted = true;
 	s->live_bytes += b->bytes;
+	svc_real_count(s, b->bytes, true);
 	s->charged_bytes += svc_buffer_charge(b);
 	if (s->live_bytes > s->peak_bytes)
 		s->peak_bytes = s->live_bytes;

@@ -17,6 +17,30 @@ uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes)
 	return bytes > UINT64_MAX - grain ? bytes : (bytes + grain - 1) / grain * grain;
 }
 
+static uint64_t limit_of(const struct svc_session *s)
+{
+	uint64_t capacity = sal_engine_memory(s->server->engine)->capacity_bytes;
+	struct sal_session_view view;
+	uint64_t limit;
+
+	sal_engine_view(s->server->engine, s->core, &view);
+	limit = view.job.limit_bytes;
+	return limit && limit < capacity ? limit : capacity;
+}
+
+/* What the session holds: its buffers, promised ones, and what the vendor keeps beyond them. */
+static uint64_t held_bytes(const struct svc_session *s)
+{
+	uint64_t buffers = s->charged_bytes + s->promised_bytes, limit;
+
+	if (s->real.framework_bytes == 0)
+		return buffers;
+	limit = limit_of(s); /* the vendor's needs are no reason to refuse */
+	if (buffers >= limit || s->real.framework_bytes > limit - buffers)
+		return buffers > limit ? buffers : limit;
+	return buffers + s->real.framework_bytes;
+}
+
 static void tell(struct svc_session *s, uint64_t bytes)
 {
 	sal_engine_need(s->server->engine, svc_now_ns(), s->core, bytes);
@@ -32,8 +56,7 @@ static bool has_room(const struct svc_session *s, uint64_t want)
 bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes)
 {
 	return s->freeing_bytes > 0 &&
-	       !has_room(s, svc_memory_round(s->server,
-					     s->charged_bytes + s->promised_bytes + more_bytes));
+	       !has_room(s, svc_memory_round(s->server, held_bytes(s) + more_bytes));
 }
 
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
@@ -43,7 +66,7 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 	uint64_t want;
 
 	svc_assert_locked(s->server);
-	if (__builtin_add_overflow(s->charged_bytes + s->promised_bytes, more_bytes, &want))
+	if (__builtin_add_overflow(held_bytes(s), more_bytes, &want))
 		want = UINT64_MAX;
 	want = svc_memory_round(s->server, want);
 	if (has_room(s, want)) {
@@ -73,20 +96,9 @@ void svc_memory_settle(struct svc_session *s)
 		return;
 	}
 	tracked = sal_session_memory(s->core).tracked_bytes;
-	want = svc_memory_round(s->server, s->charged_bytes + s->promised_bytes);
+	want = svc_memory_round(s->server, held_bytes(s));
 	if (want > tracked || tracked - want > s->server->grain_bytes)
 		tell(s, want);
-}
-
-static uint64_t limit_of(const struct svc_session *s)
-{
-	uint64_t capacity = sal_engine_memory(s->server->engine)->capacity_bytes;
-	struct sal_session_view view;
-	uint64_t limit;
-
-	sal_engine_view(s->server->engine, s->core, &view);
-	limit = view.job.limit_bytes;
-	return limit && limit < capacity ? limit : capacity;
 }
 
 void svc_memory_publish(struct svc_session *s)

@@ -2,7 +2,8 @@
 /*
  * memory - how much a session holds on the device, and asking the engine for more.
  *
- * A session holds the bytes of its buffers, on the device or paged out, and the promised bytes.
+ * A session holds the bytes of its buffers, on the device or paged out, the promised bytes, and the
+ * bytes that the vendor keeps for it (real.h).
  * Bytes are promised to the outputs of a granted iteration that has not started, and to uploads and
  * copies that are under way. The engine counts in whole grains. The session tells the engine about
  * a decrease only if it is more than a grain, so a small result that comes and goes costs nothing.

@@ -12,6 +12,7 @@
 #include "service/idmap.h"
 #include "service/ledger.h"
 #include "service/memory/freeing.h"
+#include "service/memory/margin.h"
 #include "service/memory/stream.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
@@ -47,6 +48,7 @@ struct svc_shared_program *svc_program_describe(struct sal_image *take_image)
 	}
 	p->refs = 1;
 	p->image = take_image;
+	p->kinds = svc_margin_scan(take_image->optimized);
 	p->id = id_of(take_image->key);
 	return p;
 }

@@ -38,6 +38,7 @@ struct svc_shared_program {
 	struct sal_program_facts *facts; /* owned */
 	uint64_t mean_ns; /* mean time of a run, over all sessions; 0: no run yet */
 	struct sal_pace pace; /* the engine's; queued iterations point to it */
+	uint32_t kinds; /* of operations: see margin.h */
 	bool is_asynchronous; /* the vendor's call returns long before the iteration ends */
 	/* Grows when the call that starts the program takes long: the vendor computes inside. */
 	uint32_t slowness;

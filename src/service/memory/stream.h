@@ -52,6 +52,7 @@ struct svc_row {
 struct svc_lane {
 	uint64_t iterations;
 	uint64_t busy_ns; /* device time of the iterations that ended */
+	uint64_t grow_bytes; /* by which its last iterations grew their sessions: see real.c */
 };
 
 void svc_streams_init(struct svc_server *server);

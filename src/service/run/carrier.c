@@ -10,6 +10,7 @@
 #include "base/sys/thread.h"
 #include "base/sys/tidy.h"
 #include "core/view.h"
+#include "heap/heap.h"
 #include "service/client/session.h"
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
@@ -111,6 +112,7 @@ static bool take_back(struct svc_server *server, struct svc_session *s,
 static bool run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
 	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
+	struct sal_payer before;
 	uint64_t since_ns = 0;
 	bool wake;
 
@@ -130,7 +132,9 @@ static bool run_first(struct svc_server *server, struct svc_session *s, enum car
 		svc_worker_wake(server);
 	if (as == AS_WORKER)
 		since_ns = svc_watch_begin(server);
+	before = sal_payer_set(sal_payer_for(s->real.meter, false));
 	errand->call(errand);
+	(void)sal_payer_set(before);
 	if (as == AS_WORKER)
 		svc_watch_end(server, since_ns);
 	svc_lock(server);
@@ -316,6 +320,7 @@ static void tidy(struct svc_carriers *c)
 {
 	if (atomic_exchange(&c->tidies, true))
 		return;
+	sal_heap_trim(0);
 	sal_tidy();
 	atomic_store(&c->tidies, false);
 }

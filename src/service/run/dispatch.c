@@ -16,6 +16,7 @@
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/real.h"
 #include "service/memory/stream.h"
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
@@ -104,7 +105,6 @@ void svc_execution_free(struct svc_execution *x)
 void svc_execution_submit(struct svc_execution *x)
 {
 	struct svc_session *s = x->session;
-	int64_t temp = x->program->shared->facts->memory.temp;
 
 	svc_assert_locked(s->server);
 	x->shared = svc_shared_program_ref(x->program->shared);
@@ -112,10 +112,10 @@ void svc_execution_submit(struct svc_execution *x)
 	x->iteration.program = x->shared->number;
 	x->iteration.pace = &x->shared->pace;
 	x->iteration.expected_ns = x->program->mean_ns;
-	x->iteration.needs.ephem_bytes = temp > 0 ? (uint64_t)temp * x->list_count : 0;
+	svc_real_expect(x);
 	x->iteration.grow_bytes = svc_execution_growth(x);
-	if (x->iteration.needs.ephem_bytes > s->temp_bytes)
-		s->temp_bytes = x->iteration.needs.ephem_bytes;
+	if (x->iteration.needs.ephem_bytes - x->iteration.margin_bytes > s->temp_bytes)
+		s->temp_bytes = x->iteration.needs.ephem_bytes - x->iteration.margin_bytes;
 	svc_execution_move(x, SVC_QUEUED);
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	svc_waiting_begin(s);
@@ -387,6 +387,7 @@ static void account(struct svc_server *server, struct svc_execution *x) SVC_LOCK
 	if (x->code == 0)
 		learn(x, used_ns);
 	x->iteration.busy_ns = x->is_measured ? x->busy_ns : 0;
+	svc_real_learn(x);
 	TAILQ_REMOVE(&s->executions, x, link);
 	svc_execution_release(x);
 	svc_memory_settle(s); /* before the engine reads the next iteration's needs */
@@ -435,6 +436,8 @@ bool svc_dispatch(struct svc_server *server)
 			account(server, x);
 		any |= carry_out(server);
 	} while (atomic_load_explicit(&server->done, memory_order_relaxed));
+	if (any)
+		svc_real_keep(server);
 	return any;
 }
 

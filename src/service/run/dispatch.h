@@ -33,6 +33,7 @@
 #include "base/container.h"
 #include "core/engine.h"
 #include "service/memory/buffer.h"
+#include "service/memory/real.h"
 #include "service/run/carrier.h"
 
 struct svc_buffer;
@@ -110,6 +111,7 @@ struct svc_execution {
 	 * session uses these fields.
 	 */
 	struct svc_errand errand;
+	struct svc_real_run real;
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: the launch failed */
 	uint64_t call_ns; /* how long the vendor's call took, or its CPU time if is_long */

@@ -22,6 +22,7 @@
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
+#include "service/memory/real.h"
 #include "service/memory/stream.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
@@ -163,6 +164,7 @@ static void on_done(void *ctx, int code, const char *message)
 	struct svc_execution *x = ctx;
 
 	x->end_ns = svc_now_ns();
+	svc_real_end(x);
 	if (x->is_measured) {
 		uint64_t busy_ns = read_busy_ns(x);
 
@@ -192,6 +194,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		.is_measured = x->is_measured,
 		.done = on_done,
 		.done_ctx = x,
+		.meter = x->session->real.meter,
 		.call = x->calls ? svc_call_serve : NULL,
 		.call_ctx = x,
 	};
@@ -205,6 +208,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	if (x->is_measured)
 		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
+	svc_real_begin(x);
 	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
 	x->call_ns = (x->is_long ? sal_thread_ns() : svc_now_ns()) - before_ns;
 	return rc;

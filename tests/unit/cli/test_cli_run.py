@@ -27,7 +27,7 @@ PING = {"ok": True, "version": "0.1.0", "pid": 123, "platform": "cpu", "policy":
         "uptime_s": 90.5, "log": "/var/log/x"}
 SESSION = {"id": 1, "name": "train.py", "pid": 77, "uid": 0, "state": "running", "lane": 0,
            "iterations": 10, "used_s": 1.25, "waited_s": 0.5, "queued": 2, "held_bytes": 3 << 30,
-           "ephem_bytes": 512 << 20, "programs": 3, "buffers": 40, "age_s": 12.3, "weight": 1.0,
+           "ephem_bytes": 512 << 20, "framework_bytes": 64 << 20, "programs": 3, "buffers": 40, "age_s": 12.3, "weight": 1.0,
            "priority": 20, "kind": "training"}
 PS = {"ok": True, "sessions": [SESSION], "policy": "fifo",
       "programs": {"compiled": 1, "memory_hits": 2, "disk_hits": 0}}
@@ -224,9 +224,9 @@ def test_ps_is_a_table(home):
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(requests[0]) == {"op": "ps"}
     assert done.stdout == """\
-id  name      state    lane  iterations   used  waited  queued  persistent  ephemeral  weight  priority  kind               deadline    age     pid
- 1  train.py  running     0          10  1.25s   500ms       2        3GiB     512MiB       1        20  training                  -  12.3s      77
-12  a         waiting     -          10     2h   500ms       0        3GiB     512MiB     0.5        20  inference (found)      20ms  12.3s  123456
+id  name      state    lane  iterations   used  waited  queued  persistent  framework  ephemeral  weight  priority  kind               deadline    age     pid
+ 1  train.py  running     0          10  1.25s   500ms       2        3GiB      64MiB     512MiB       1        20  training                  -  12.3s      77
+12  a         waiting     -          10     2h   500ms       0        3GiB      64MiB     512MiB     0.5        20  inference (found)      20ms  12.3s  123456
 policy fifo; programs: 1 compiled, 2 found in memory, 0 on disk
 """
 
@@ -254,7 +254,7 @@ def test_ps_of_another_version(home):
     odd = {"id": "x", "name": 7, "used_s": -1, "persist_bytes": 1e300, "lane": None, "new": []}
     done, _ = ask(home, {"ok": True, "sessions": [odd, 5, {}]}, "ps")
     assert done.returncode == 0
-    assert [line.split() for line in done.stdout.splitlines()[1:4]] == [["-"] * 16] * 3
+    assert [line.split() for line in done.stdout.splitlines()[1:4]] == [["-"] * 17] * 3
 
 
 def test_ps_of_a_thousand_sessions(home):

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/memory/real.h"
+
+#include <inttypes.h>
+
+#include "base/facts.h"
+#include "base/log/log.h"
+#include "core/engine.h"
+#include "heap/heap.h"
+#include "service/client/session.h"
+#include "service/memory/buffer.h"
+#include "service/memory/margin.h"
+#include "service/memory/program.h"
+#include "service/run/dispatch.h"
+#include "service/server.h"
+
+/* Warm memory beyond that of the lanes, for whatever else comes and goes. */
+#define SPARE_BYTES (UINT64_C(16) << 20)
+/* How slowly a lane forgets that an iteration made large outputs. */
+#define FORGETS 16
+/* What iterations take differs a little from run to run: lanes grow in such steps. */
+#define STEP_BYTES (UINT64_C(256) << 10)
+
+static bool is_measured(const struct svc_server *server)
+{
+	return sal_heap_is_on() && server->ops->facts(server->device)->is_host;
+}
+
+void svc_real_init(struct svc_real *r, const struct svc_server *server)
+{
+	*r = (struct svc_real){ .meter = is_measured(server) ? sal_meter_open() : SAL_NO_METER };
+}
+
+void svc_real_fini(struct svc_real *r)
+{
+	sal_meter_close(r->meter);
+}
+
+void svc_real_open(struct svc_server *server)
+{
+	svc_margins_init(&server->margins);
+	if (is_measured(server))
+		sal_heap_limit(server->options.memory_bytes);
+}
+
+void svc_real_keep(const struct svc_server *server)
+{
+	const struct sal_memory *memory = sal_engine_memory(server->engine);
+	uint64_t keep = memory->lane_sum_bytes + SPARE_BYTES, rest = memory->open_mask;
+
+	for (; rest; rest &= rest - 1)
+		keep += server->lanes[__builtin_ctzll(rest)].grow_bytes;
+	/* Without lanes nobody needs memory soon. */
+	sal_heap_keep(memory->open_mask ? keep : 0);
+}
+
+static uint64_t positive(int64_t bytes)
+{
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* The temporary bytes that the program says, on all its devices. */
+static uint64_t temp_bytes(const struct svc_execution *x)
+{
+	return positive(x->shared->facts->memory.temp) * x->list_count;
+}
+
+void svc_real_expect(struct svc_execution *x)
+{
+	const struct svc_shared_program *p = x->shared;
+
+	x->iteration.needs.ephem_bytes = temp_bytes(x);
+	x->iteration.margin_bytes = 0;
+	if (!x->session->real.meter || p->pace.scratch_bytes > 0)
+		return;
+	x->iteration.margin_bytes =
+		svc_margin_guess(&x->session->server->margins, p->kinds, p->facts) * x->list_count;
+	x->iteration.needs.ephem_bytes += x->iteration.margin_bytes;
+}
+
+/* Smaller buffers are not in the heap. */
+static uint64_t counted(uint64_t bytes)
+{
+	return bytes >= SAL_BLOCK_MIN ? bytes : 0;
+}
+
+void svc_real_count(struct svc_session *s, uint64_t bytes, bool comes)
+{
+	uint64_t *sum = &s->real.large_bytes;
+
+	*sum = comes ? *sum + counted(bytes) : *sum - counted(bytes);
+}
+
+/* The large outputs of the iteration that do not take over a donated argument. */
+static uint64_t made_bytes(const struct svc_execution *x)
+{
+	uint64_t made = 0, taken = 0;
+	size_t i;
+
+	for (i = 0; i < x->output_count; i++)
+		made += counted(x->outputs[i]->bytes);
+	for (i = 0; i < x->donated_count; i++)
+		taken += counted(x->args[x->donated[i]]->bytes);
+	return made > taken ? made - taken : 0;
+}
+
+void svc_real_begin(struct svc_execution *x)
+{
+	x->real.made_bytes = made_bytes(x);
+	if (!x->is_nested)
+		sal_meter_begin(x->session->real.meter);
+}
+
+void svc_real_end(struct svc_execution *x)
+{
+	uint32_t meter = x->session->real.meter;
+	struct sal_meter_run run;
+	uint64_t all;
+
+	if (x->is_nested || !meter)
+		return;
+	run = sal_meter_run(meter);
+	all = sal_meter_bytes(meter);
+	x->real.peak_bytes = run.peak_bytes;
+	x->real.older_bytes = all > run.left_bytes ? all - run.left_bytes : 0;
+}
+
+static void learn_framework(struct svc_real *r, const struct svc_real_run *run)
+{
+	uint64_t buffers = r->large_bytes > run->made_bytes ? r->large_bytes - run->made_bytes : 0;
+	uint64_t least = UINT64_MAX;
+	size_t i;
+
+	r->seen_bytes[r->runs++ % SVC_REAL_RUNS] =
+		run->older_bytes > buffers ? run->older_bytes - buffers : 0;
+	for (i = 0; i < SVC_REAL_RUNS; i++)
+		least = r->seen_bytes[i] < least ? r->seen_bytes[i] : least;
+	r->framework_bytes = least;
+}
+
+/* What the iteration took beside its outputs; at least what the program says. Never 0. */
+static uint64_t took_bytes(const struct svc_execution *x, uint64_t temp)
+{
+	const struct svc_real_run *run = &x->real;
+	uint64_t took = run->peak_bytes > run->made_bytes ? run->peak_bytes - run->made_bytes : 0;
+
+	took = (took + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+	return took > temp ? took : temp + 1;
+}
+
+/*
+ * Outputs that take over no donated argument often replace arrays of the iteration before. Those
+ * are freed then: their memory waits for the next outputs.
+ */
+static void learn_growth(struct svc_lane *lane, uint64_t bytes)
+{
+	if (bytes >= lane->grow_bytes)
+		lane->grow_bytes = bytes;
+	else
+		lane->grow_bytes -= (lane->grow_bytes - bytes) / FORGETS;
+}
+
+void svc_real_learn(struct svc_execution *x)
+{
+	uint64_t temp = temp_bytes(x), took = took_bytes(x, temp);
+	struct svc_session *s = x->session;
+
+	learn_growth(&s->server->lanes[x->lane], x->real.made_bytes);
+	if (!s->real.meter || x->code)
+		return;
+	learn_framework(&s->real, &x->real);
+	x->iteration.took_bytes = took;
+	if (took > s->temp_bytes)
+		s->temp_bytes = took;
+	if (x->shared->pace.scratch_bytes == 0)
+		svc_margin_learn(&s->server->margins, x->shared->kinds, x->shared->facts,
+				 (took - temp) / x->list_count);
+	if (took > x->shared->pace.scratch_bytes)
+		sal_log_debug("memory",
+			      "program=%" PRIu64 " temp=%" PRIu64 " took=%" PRIu64
+			      " margin=%" PRIu64 " framework=%" PRIu64,
+			      x->shared->number, temp, took, x->iteration.margin_bytes,
+			      s->real.framework_bytes);
+}

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory that is really there, on XLA:CPU: bounded, learned, and back with the system afterwards."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sharing import JOBS, MIB, Watch, ask, go, session_named, wait_for
+
+CAPACITY = 200  # MiB; a convolution of 8 MiB takes 72 MiB of scratch that its program does not mention
+KINDS = ["convolution", "sort"]
+
+
+def real_of(daemon):
+    real = ask(daemon, "ps")["device"]["real"]
+    if real is None:
+        pytest.skip("this build of salusd does not have its own malloc")
+    return real
+
+
+def work(client, kind, name, *args):
+    return client.start(JOBS / "scratch.py", kind, *args, env={"SALUS_JOB_NAME": name})
+
+
+def anonymous_of(daemon):
+    with open(f"/proc/{daemon.pid}/status") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("RssAnon:"))
+
+
+def test_an_iteration_is_known_by_what_it_took(served):
+    """The program mentions no scratch. The daemon has seen what it takes, and counts it."""
+    daemon, client = served()
+    real_of(daemon)
+    run = work(client, "convolution", "conv", "--stay")
+    run.wait_for("done")
+    session = session_named(daemon, "conv")
+    assert session["ephem_bytes"] >= 64 * MIB, session
+    assert session["real_bytes"] >= 8 * MIB, session
+    run.say("go")
+    run.succeed()
+
+
+@pytest.mark.parametrize("policy", ["fair", "pack"])
+def test_real_memory_has_a_bound(policy, served):
+    """Jobs that need more than there is: what they really have stays within the device, and results are the same."""
+    daemon, client = served()
+    real_of(daemon)
+    alone = {kind: work(client, kind, "alone").succeed().digest for kind in KINDS}
+    daemon, client = served("--memory", f"{CAPACITY}MiB", "--policy", policy)
+    kinds = KINDS * 3
+    runs = [work(client, kind, f"{kind}{i}", "--wait") for i, kind in enumerate(kinds)]
+    with Watch(daemon) as watch:
+        go(runs)
+        for run in runs:
+            run.succeed()
+    watch.check_memory()
+    peak = max(sample["device"]["real"]["peak_bytes"] for sample in watch.samples)
+    print(f"peak {peak / MIB:.0f} MiB of {CAPACITY} MiB")
+    assert 80 * MIB < peak <= 1.05 * CAPACITY * MIB + 32 * MIB
+    assert [run.digest for run in runs] == [alone[kind] for kind in kinds]
+
+
+def test_memory_goes_back_to_the_system(served):
+    """Nothing of a job stays when it has ended, although another one goes on."""
+    daemon, client = served()
+    real_of(daemon)
+    other = work(client, "sort", "other", "--mib", 1, "--stay")
+    other.wait_for("done")
+    before = anonymous_of(daemon)
+    run = work(client, "convolution", "large", "--mib", 32, "--stay")
+    run.wait_for("done")
+    assert session_named(daemon, "large")["real_bytes"] >= 32 * MIB
+    run.say("go")
+    run.succeed()
+    wait_for(lambda: session_named(daemon, "large") is None, 30, "the end of the session")
+    wait_for(lambda: anonymous_of(daemon) < before + 48 * MIB, 30, "its memory to go back")
+    other.say("go")
+    other.succeed()
+    wait_for(lambda: real_of(daemon)["sessions_bytes"] == real_of(daemon)["spare_bytes"] == 0, 30, "an empty heap")
