@@ -127,6 +127,23 @@ static void print_gain(const json_t *device)
 	(void)printf("\n");
 }
 
+/* Only a host device says what is really there. */
+static void print_real(const json_t *device)
+{
+	const json_t *real = json_object_get(device, "real");
+	char texts[3][SAL_UNITS_TEXT];
+
+	if (!json_is_object(real))
+		return;
+	(void)printf("\nreally in memory: %s for jobs and %s for the next iterations, at most %s\n",
+		     cli_number_text(cli_json_number(real, "sessions_bytes"), CLI_BYTES, texts[0],
+				     SAL_UNITS_TEXT),
+		     cli_number_text(cli_json_number(real, "spare_bytes"), CLI_BYTES, texts[1],
+				     SAL_UNITS_TEXT),
+		     cli_number_text(cli_json_number(real, "peak_bytes"), CLI_BYTES, texts[2],
+				     SAL_UNITS_TEXT));
+}
+
 static int print_lanes(const json_t *reply)
 {
 	const json_t *device = json_object_get(reply, "device");
@@ -153,6 +170,7 @@ static int print_lanes(const json_t *reply)
 	print_bar(&map, capacity, is_utf8);
 	if (print_legend(reply, capacity, capacity - persist - lanes, is_utf8) != CLI_OK)
 		return CLI_FAILED;
+	print_real(device);
 	return cli_flush();
 }
 
@@ -192,6 +210,8 @@ const struct cli_command cli_cmd_lanes = {
 		"the right end. Each lane is as large as the largest scratch of its jobs.\n"
 		"\n"
 		"The second line says how many lanes ran side by side in the last seconds, and how much\n"
-		"all of them did together, against one job that runs alone.\n",
+		"all of them did together, against one job that runs alone.\n"
+		"\n"
+		"On a host device, the last line says what is really in memory now, and the most so far.\n",
 	.run = run_lanes,
 };

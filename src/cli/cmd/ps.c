@@ -20,7 +20,7 @@ static const struct cli_field fields[] = {
 	{ { "waited", true, 0, 1 }, "waited_s", CLI_SECONDS },
 	{ { "queued", true, 0, 3 }, "queued", CLI_COUNT },
 	{ { "persistent", true, 0, 0 }, "held_bytes", CLI_BYTES },
-	{ { "framework", true, 0, 3 }, "framework_bytes", CLI_BYTES },
+	{ { "framework", true, 0, 10 }, "framework_bytes", CLI_BYTES },
 	{ { "ephemeral", true, 0, 2 }, "ephem_bytes", CLI_BYTES },
 	{ { "weight", true, 0, 4 }, "weight", CLI_REAL },
 	{ { "priority", true, 0, 5 }, "priority", CLI_COUNT },

@@ -77,6 +77,13 @@ def test_what_the_lanes_gain(daemon, gain, line):
     assert json.loads(salus("lanes", "--json", socket=daemon.path))["device"]["gain"] == gain
 
 
+def test_what_is_really_there(daemon):
+    assert "really" not in salus("lanes", socket=daemon.path)
+    daemon.reply["device"]["real"] = {"sessions_bytes": 4 * GIB, "spare_bytes": GIB // 2, "peak_bytes": 6 * GIB}
+    last = salus("lanes", socket=daemon.path).splitlines()[-1]
+    assert last == "really in memory: 4GiB for jobs and 512MiB for the next iterations, at most 6GiB"
+
+
 def test_json(daemon):
     shown = json.loads(salus("lanes", "--json", socket=daemon.path))
     assert shown == {k: daemon.reply[k] for k in ("ok", "device", "lanes", "sessions")}
@@ -116,7 +123,7 @@ def test_ps_leaves_out_what_has_no_room(daemon, tmp_path):
         "id": 1, "name": "train.py", "state": "running", "lane": 0, "iterations": 10, "used_s": 1.25, "waited_s": 1,
         "queued": 2, "persist_bytes": GIB, "ephem_bytes": GIB, "weight": 1, "priority": 0, "age_s": 12, "pid": 77,
         "kind": "training"}]
-    for columns, heads in ((80, 9), (60, 7), (132, 15), (160, 16)):
+    for columns, heads in ((80, 9), (60, 7), (132, 15), (160, 17)):
         terminal = Terminal(tmp_path, [SALUS, "ps"], columns, 24, {"SALUS_SOCKET": str(daemon.path)})
         try:
             assert terminal.end() == 0
