@@ -256,7 +256,8 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 		bytes += size;
 		goes_on = follow(server, s, id);
 	}
-	if (records > 0 && is_there(server, s, id))
+	/* A record that was parked just now asked for what the session needs at this moment. */
+	if (records > 0 && is_there(server, s, id) && !s->parked)
 		svc_memory_settle(s);
 	return records > 0;
 }

@@ -375,6 +375,8 @@ static void an_iteration_waits_for_own_buffers_to_go(void **state)
 	client_delete(&a, 1);
 	run = client_execute(&a, 1, 10, 1, NULL, 0);
 	BED_WAIT(&bed, a.session->parked);
+	/* Nothing has changed for the record, so the worker does not try it over and over. */
+	BED_WAIT(&bed, atomic_load(&bed.server.worker.sleeps));
 	bed_let_go(&bed);
 	assert_int_equal(client_answer(&a, run), 0);
 	client_expect(&a, 10, 6000000, 7);
