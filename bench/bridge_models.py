@@ -89,4 +89,40 @@ def rnn(size):
     return params, loss_of
 
 
-MODELS = {f.__name__: f for f in (perceptron, cnn, attention, rnn)}
+def vae(size):
+    """A variational auto-encoder of pictures of 16 x 16; size is the batch."""
+    pixels, wide, latents = 16 * 16, 128, 8
+    params = weights(encode=(pixels, wide), code=(wide, 2 * latents), decode=(latents, wide), out=(wide, pixels))
+    x, noise = jax.nn.sigmoid(normal(9, size, pixels)), normal(8, size, latents)
+
+    def loss_of(p):
+        mean, log_var = jnp.split(jax.nn.relu(x @ p["encode"]) @ p["code"], 2, axis=-1)
+        z = mean + jnp.exp(log_var / 2) * noise
+        logits = jax.nn.relu(z @ p["decode"]) @ p["out"]
+        unlike = jnp.sum(jax.nn.softplus(logits) - x * logits, axis=-1)
+        spread = -0.5 * jnp.sum(1 + log_var - mean**2 - jnp.exp(log_var), axis=-1)
+        return jnp.mean(unlike + spread)
+
+    return params, loss_of
+
+
+def superres(size):
+    """Super-resolution: convolutions at the low resolution, then each pixel becomes 2 x 2; size is the batch."""
+    side, factor = 12, 2
+    params = weights(first=(5, 5, 1, 16), second=(3, 3, 16, 16), last=(3, 3, 16, factor**2))
+    large = normal(9, size, side * factor, side * factor, 1)
+    small = large.reshape(size, side, factor, side, factor).mean((2, 4))[..., None]
+
+    def convolve(x, kernel):
+        return jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def loss_of(p):
+        x = jnp.tanh(convolve(small, p["first"]))
+        x = convolve(jnp.tanh(convolve(x, p["second"])), p["last"])
+        x = x.reshape(size, side, side, factor, factor).transpose(0, 1, 3, 2, 4).reshape(large.shape)
+        return jnp.mean((x - large) ** 2)
+
+    return params, loss_of
+
+
+MODELS = {f.__name__: f for f in (perceptron, cnn, attention, rnn, vae, superres)}

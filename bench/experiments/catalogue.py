@@ -3,12 +3,18 @@
 (seconds of the quick run and of the full run), FIGURE (what it redraws), and measure(stage, record, options)."""
 
 import arrivals
+import beside
 import fair
+import memory
 import overhead
 import oversubscribed
 import packing
+import pytorch
 import search
+import sessions
+import timeline
 import urgent
 
 EXPERIMENTS = {module.__name__: module
-               for module in (overhead, arrivals, search, packing, fair, urgent, oversubscribed)}
+               for module in (memory, overhead, pytorch, arrivals, timeline, fair, packing, search, beside, urgent,
+                              oversubscribed, sessions)}

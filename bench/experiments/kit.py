@@ -57,16 +57,17 @@ class Record:
         return []
 
     def done(self):
-        """{experiment: seconds it took}"""
+        """{experiment: seconds it took}; without those that were skipped."""
         return {line["experiment"]: line["took_s"] for line in self.read()
-                if "took_s" in line and line["mode"] == self.mode}
+                if "took_s" in line and line["mode"] == self.mode and not line.get("was_skipped")}
 
     def begin(self, experiment):
         self.experiment, self.lines, self.watch = experiment, [], Watch()
 
     def end(self, took_s):
         """Writes the lines of the experiment, at once."""
-        self.lines.append({"took_s": took_s, "others": self.watch.others()})
+        was_skipped = any("skipped" in line for line in self.lines)
+        self.lines.append({"took_s": took_s, "others": self.watch.others(), "was_skipped": was_skipped})
         common = {"experiment": self.experiment, "mode": self.mode, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         with open(self.path, "a") as file:
             file.write("".join(json.dumps(common | line | {"machine": self.facts}) + "\n" for line in self.lines))
@@ -83,9 +84,18 @@ class Record:
         print(f"    {row:34} {column:28} {median(values):10.4g} {unit:6}"
               + (f" [{low:.4g}, {high:.4g}]" if len(values) > 1 else "") + (f"  bar {bar}" if bar else ""), flush=True)
 
-    def add_series(self, name, points, x, y):
-        """A curve, for a plot: points, and what its axes are."""
-        self.lines.append({"series": name, "points": points, "x": x, "y": y})
+    def add_series(self, name, points, x, y, plot=""):
+        """A curve: points, and what its axes are. plot: which plot of the experiment, if it has several."""
+        self.lines.append({"series": name, "points": points, "x": x, "y": y, "plot": plot})
+
+    def add_spans(self, name, spans, x):
+        """A row of a timeline: the [start, end] of its pieces."""
+        self.lines.append({"series": name, "spans": spans, "x": x, "plot": ""})
+
+    def skip(self, why):
+        """The experiment cannot run here. why: a sentence."""
+        self.lines.append({"skipped": why})
+        print(f"    skipped: {why}", flush=True)
 
 
 # Arrangements.
