@@ -28,6 +28,7 @@ struct adp_promise {
 	struct adp_conn *conn; /* owned reference, or NULL */
 	int code;
 	char *message; /* owned; NULL: none */
+	_Atomic int waiter; /* enum adp_waiter: of waited_from_ns */
 	_Atomic uint64_t waited_from_ns; /* when a waiter began to poll in vain; 0: nobody waits */
 	struct callback *first, **last;
 	LIST_HEAD(, PJRT_Buffer) buffers; /* borrowed: bound to it; unused once it is fulfilled */
@@ -134,7 +135,8 @@ void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 	(void)pthread_cond_broadcast(&p->changed);
 	(void)pthread_mutex_unlock(&p->lock);
 	if (from_ns && p->conn)
-		adp_conn_learn_wait(p->conn, sal_now_ns() - from_ns);
+		adp_conn_learn_wait(p->conn, (enum adp_waiter)atomic_load(&p->waiter),
+				    sal_now_ns() - from_ns);
 	while (c) {
 		struct callback *next = c->next;
 
@@ -151,12 +153,15 @@ bool adp_promise_is_fulfilled(struct adp_promise *p)
 
 void adp_promise_poll(struct adp_promise *p)
 {
+	enum adp_waiter waiter;
 	uint64_t from_ns;
 
 	if (!p->conn || adp_promise_is_fulfilled(p))
 		return;
 	from_ns = sal_now_ns();
-	adp_conn_poll_for(p->conn, &p->fulfilled);
+	waiter = adp_conn_waiter(p->conn);
+	atomic_store(&p->waiter, (int)waiter);
+	adp_conn_poll_for(p->conn, waiter, &p->fulfilled);
 	if (!adp_promise_is_fulfilled(p))
 		atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
 }

@@ -12,6 +12,7 @@
 
 #include "adaptor/daemon/arena.h"
 #include "adaptor/daemon/requests.h"
+#include "adaptor/daemon/rings.h"
 #include "link/holding.h"
 #include "link/ring.h"
 #include "wire/messages.h"
@@ -42,7 +43,7 @@ struct adp_conn {
 	bool broken; /* the daemon wrote nonsense: nothing more is taken; under the take lock */
 	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
 	_Atomic int pollers;
-	_Atomic uint32_t wait_ns; /* learned: how long waits take */
+	_Atomic uint32_t wait_ns[ADP_WAITERS]; /* learned: how long waits take */
 	struct adp_requests requests;
 
 	_Atomic(struct adp_call_server *) call_server; /* owned; NULL: none */

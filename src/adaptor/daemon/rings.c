@@ -185,18 +185,24 @@ static bool take_all(struct adp_conn *conn)
 	return any;
 }
 
-void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
+enum adp_waiter adp_conn_waiter(struct adp_conn *conn)
 {
-	uint32_t before = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	return adp_conn_is_serving(conn) ? ADP_CALLED : ADP_OTHERS;
+}
+
+void adp_conn_learn_wait(struct adp_conn *conn, enum adp_waiter waiter, uint64_t ns)
+{
+	_Atomic uint32_t *wait_ns = &conn->wait_ns[waiter];
+	uint32_t before = atomic_load_explicit(wait_ns, memory_order_relaxed);
 	uint32_t now = (uint32_t)(ns > 4 * POLL_MAX_NS ? 4 * POLL_MAX_NS : ns);
 
-	atomic_store_explicit(&conn->wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
+	atomic_store_explicit(wait_ns, before - before / 4 + now / 4, memory_order_relaxed);
 }
 
 /* How long to poll now: one and a half times as long as recent waits, or not at all. */
-static uint64_t poll_budget(struct adp_conn *conn)
+static uint64_t poll_budget(struct adp_conn *conn, enum adp_waiter waiter)
 {
-	uint32_t wait = atomic_load_explicit(&conn->wait_ns, memory_order_relaxed);
+	uint32_t wait = atomic_load_explicit(&conn->wait_ns[waiter], memory_order_relaxed);
 	uint64_t budget = wait + wait / 2;
 
 	if (wait > POLL_MAX_NS)
@@ -243,12 +249,12 @@ static uint64_t poll_records(struct adp_conn *conn, const _Atomic bool *came, ui
 	return now - start;
 }
 
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
+void adp_conn_poll_for(struct adp_conn *conn, enum adp_waiter waiter, const _Atomic bool *fulfilled)
 {
-	uint64_t took = poll_records(conn, fulfilled, poll_budget(conn));
+	uint64_t took = poll_records(conn, fulfilled, poll_budget(conn, waiter));
 
 	if (took > 0 && atomic_load_explicit(fulfilled, memory_order_acquire))
-		adp_conn_learn_wait(conn, took);
+		adp_conn_learn_wait(conn, waiter, took);
 }
 
 void adp_conn_poll_until(struct adp_conn *conn, const _Atomic bool *came, uint64_t ns)

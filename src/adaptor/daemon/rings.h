@@ -20,6 +20,13 @@
 
 struct adp_conn;
 
+/* Who waits. A function that a program calls waits for less than whoever waits for that program. */
+enum adp_waiter {
+	ADP_OTHERS,
+	ADP_CALLED,
+	ADP_WAITERS
+};
+
 /* The first of `count` new ids. */
 uint64_t adp_next_id(struct adp_conn *conn, uint32_t count);
 /*
@@ -41,18 +48,21 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size);
 /* urgent: wake the daemon if it sleeps; else it reads the record when it next wakes. */
 void adp_send(struct adp_conn *conn, bool urgent);
 
+/* As what the calling thread waits. */
+enum adp_waiter adp_conn_waiter(struct adp_conn *conn);
 /*
  * Takes completions until *fulfilled, for as long as recent waits made polling worthwhile. Saves
  * two thread switches when the answer is near; gives up quickly when it is not.
  */
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled);
+void adp_conn_poll_for(struct adp_conn *conn, enum adp_waiter waiter,
+		       const _Atomic bool *fulfilled);
 /*
  * Takes completions until *came, for at most ns. For a thread that expects a record other than an
  * answer.
  */
 void adp_conn_poll_until(struct adp_conn *conn, const _Atomic bool *came, uint64_t ns);
 /* Somebody waited so long for an answer, polling or asleep. */
-void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns);
+void adp_conn_learn_wait(struct adp_conn *conn, enum adp_waiter waiter, uint64_t ns);
 
 /* For conn.c: the reader thread. It ends, and the connection is dead, when the socket hangs up. */
 int adp_reader_start(struct adp_conn *conn, struct sal_err *err);

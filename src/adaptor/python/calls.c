@@ -20,7 +20,7 @@
 /* An idle thread ends after so many seconds. */
 #define IDLE_S 5
 /* After a call a thread polls for the next one, if recent gaps between calls were this short. */
-#define GAP_MAX_NS UINT64_C(200000)
+#define GAP_MAX_NS UINT64_C(400000)
 /* So many functions run at a time. Further calls wait. */
 #define THREADS_MAX 64
 

@@ -16,18 +16,18 @@
 #include "service/run/carrier.h"
 #include "service/run/closing.h"
 #include "service/run/dispatch.h"
+#include "service/run/watch.h"
 #include "service/run/worker.h"
 #include "service/server.h"
 #include "wire/messages.h"
 
-/* The serving thread polls for the answer if recent calls took no longer. */
-#define POLL_MAX_NS UINT64_C(200000)
+/* The serving thread polls for the answer if clients were silent no longer in recent calls. */
+#define POLL_MAX_NS UINT64_C(300000)
 #define POLL_MIN_NS UINT64_C(50000)
 
 struct svc_call {
 	LIST_ENTRY(svc_call) link; /* in session->calls; under server->lock */
 	uint64_t number;
-	uint64_t start_ns;
 	struct svc_execution *execution; /* borrowed: which calls */
 	const struct sal_call *call; /* borrowed: the serving thread's */
 	uint64_t operand_bytes, result_bytes; /* with the gaps between arrays */
@@ -139,6 +139,16 @@ static void give_operands(struct svc_call *c, struct svc_session *s)
 	(void)pthread_mutex_lock(&c->lock);
 }
 
+static bool is_answered(struct svc_call *c)
+{
+	bool is_answered;
+
+	(void)pthread_mutex_lock(&c->lock);
+	is_answered = c->has_answer || c->has_ended;
+	(void)pthread_mutex_unlock(&c->lock);
+	return is_answered;
+}
+
 static bool is_over(struct svc_call *c)
 {
 	bool is_over;
@@ -149,7 +159,7 @@ static bool is_over(struct svc_call *c)
 	return is_over;
 }
 
-/* How long to poll: one and a half times as long as recent calls took, or not at all. */
+/* How long to poll: one and a half times as long as recent silences, or not at all. */
 static uint64_t poll_budget(const struct svc_session *s) SVC_LOCKED
 {
 	uint64_t budget = s->call_ns + s->call_ns / 2;
@@ -159,35 +169,52 @@ static uint64_t poll_budget(const struct svc_session *s) SVC_LOCKED
 	return budget < POLL_MIN_NS ? POLL_MIN_NS : budget;
 }
 
+bool svc_calls_are_quick(const struct svc_session *s)
+{
+	return s->call_ns <= POLL_MAX_NS;
+}
+
+/* Wait for a moment, then look for the answer. False: there is something for the worker. */
+static bool look_for_answer(struct svc_call *c, struct svc_session *s, uint64_t until_ns) SVC_LOCKED
+{
+	bool is_worker = svc_worker_is_me(s->server);
+
+	svc_unlock(s->server);
+	do
+		(void)sched_yield();
+	while (!is_worker && sal_ring_next_type(&s->submit) == 0 && !is_over(c) &&
+	       svc_now_ns() < until_ns);
+	svc_lock(s->server);
+	if (s->state != SVC_OPEN)
+		return false;
+	return is_worker ? svc_worker_serve(s) : svc_worker_take_answers(s);
+}
+
 /*
  * Poll the ring for the answer. Waking the worker, which would then wake this thread, takes longer
- * than a small function of Python. Other records are the worker's: then stop.
+ * than a small function of Python. If this thread is the worker, it does the session's other work
+ * meanwhile. If not, other records are the worker's: then stop.
  */
 static void poll_for_answer(struct svc_call *c, struct svc_session *s)
 {
-	uint64_t budget_ns, until_ns;
-	bool goes_on, wake;
+	struct svc_server *server = s->server;
+	uint64_t budget_ns;
+	bool goes_on, wake = false;
 
-	svc_lock(s->server);
+	svc_lock(server);
 	budget_ns = s->state == SVC_OPEN ? poll_budget(s) : 0;
-	until_ns = svc_now_ns() + budget_ns;
-	if (budget_ns == 0) {
-		svc_unlock(s->server);
-		return;
+	if (budget_ns > 0) {
+		svc_attend_poll_begin(s);
+		do
+			goes_on = look_for_answer(c, s, s->attention.heard_ns + budget_ns);
+		while (goes_on && !is_over(c) && svc_now_ns() < s->attention.heard_ns + budget_ns);
+		wake = svc_attend_poll_end(s);
 	}
-	svc_attend_poll_begin(s);
-	do {
-		svc_unlock(s->server);
-		while (sal_ring_next_type(&s->submit) == 0 && !is_over(c) &&
-		       svc_now_ns() < until_ns)
-			(void)sched_yield();
-		svc_lock(s->server);
-		goes_on = s->state == SVC_OPEN && svc_worker_take_answers(s);
-	} while (goes_on && !is_over(c) && svc_now_ns() < until_ns);
-	wake = svc_attend_poll_end(s);
-	svc_unlock(s->server);
+	if (svc_worker_is_me(server) && !is_answered(c))
+		svc_watch_leave(server);
+	svc_unlock(server);
 	if (wake)
-		svc_worker_wake(s->server);
+		svc_worker_wake(server);
 }
 
 static void wait_for_answer(struct svc_call *c, struct svc_session *s)
@@ -234,7 +261,7 @@ static bool begin(struct svc_call *c, struct svc_execution *x)
 	is_open = s->state == SVC_OPEN;
 	if (is_open) {
 		c->number = ++s->call_count;
-		c->start_ns = svc_now_ns();
+		svc_attend_silence_begin(s);
 		LIST_INSERT_HEAD(&s->calls, c, link);
 		wake = svc_errand_lend(s, &x->errand);
 	}
@@ -246,12 +273,13 @@ static bool begin(struct svc_call *c, struct svc_execution *x)
 
 static void end(struct svc_call *c, struct svc_session *s)
 {
-	uint64_t took_ns = svc_now_ns() - c->start_ns;
+	uint64_t silence_ns;
 
-	if (took_ns > 4 * POLL_MAX_NS)
-		took_ns = 4 * POLL_MAX_NS;
 	svc_lock(s->server);
-	s->call_ns = s->call_ns - s->call_ns / 4 + took_ns / 4;
+	silence_ns = svc_attend_silence_end(s);
+	if (silence_ns > 4 * POLL_MAX_NS)
+		silence_ns = 4 * POLL_MAX_NS;
+	s->call_ns = s->call_ns - s->call_ns / 4 + silence_ns / 4;
 	LIST_REMOVE(c, link);
 	svc_unlock(s->server);
 }

@@ -43,6 +43,8 @@ int svc_call_serve(void *ctx, const struct sal_call *call, struct sal_err *err) 
 enum svc_taken svc_take_operands(struct svc_session *s,
 				 const struct sal_msg_operands *m) SVC_LOCKED;
 enum svc_taken svc_take_answer(struct svc_session *s, const struct sal_msg_answer *m) SVC_LOCKED;
+/* Did the client answer recent calls within a moment, or ask for something meanwhile? */
+bool svc_calls_are_quick(const struct svc_session *s) SVC_LOCKED;
 /* May the client run nested iterations now? */
 bool svc_nested_is_open(const struct svc_session *s) SVC_LOCKED;
 /* Device bytes that a nested run of the program needs. */

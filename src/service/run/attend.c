@@ -122,13 +122,34 @@ static void rest(struct svc_session *s, uint64_t until_ns)
 	listen_to(s, false);
 }
 
+static void note_silence(struct svc_attention *a, uint64_t now_ns)
+{
+	uint64_t silence_ns = now_ns > a->heard_ns ? now_ns - a->heard_ns : 0;
+
+	if (silence_ns > a->silence_ns)
+		a->silence_ns = silence_ns;
+	a->heard_ns = now_ns;
+}
+
+void svc_attend_silence_begin(struct svc_session *s)
+{
+	s->attention.silence_ns = 0;
+	s->attention.heard_ns = svc_now_ns();
+}
+
+uint64_t svc_attend_silence_end(struct svc_session *s)
+{
+	note_silence(&s->attention, svc_now_ns());
+	return s->attention.silence_ns;
+}
+
 bool svc_attend_may_take(struct svc_session *s, uint64_t now_ns)
 {
 	uint64_t wait_ns = 0;
 
 	if (sal_ring_is_empty(&s->submit))
 		return false;
-	s->attention.heard_ns = now_ns;
+	note_silence(&s->attention, now_ns);
 	s->attention.rings = 0;
 	if (svc_limit_pace(s, now_ns, 1, &wait_ns) > 0)
 		return true;

@@ -44,6 +44,7 @@ struct svc_attention {
 	bool is_deaf; /* the worker does not listen to its bell any more */
 	bool is_resting; /* the client rang or sent too much: not read until rest_until_ns */
 	uint64_t heard_ns; /* when the last record came */
+	uint64_t silence_ns; /* the longest time between two records since silence_begin */
 	uint32_t rings; /* of the bell, since the last record */
 	uint64_t rest_until_ns;
 };
@@ -52,6 +53,9 @@ struct svc_attention {
 void svc_attend(struct svc_session *s) SVC_LOCKED;
 /* Stop reading the session's ring: the session is closing. */
 void svc_attend_end(struct svc_session *s) SVC_LOCKED;
+/* Measure the longest time in which the client sends nothing, from begin to end. */
+void svc_attend_silence_begin(struct svc_session *s) SVC_LOCKED;
+uint64_t svc_attend_silence_end(struct svc_session *s) SVC_LOCKED;
 /* Let the worker try the session's parked record again. */
 void svc_unpark(struct svc_session *s) SVC_LOCKED;
 

@@ -112,8 +112,8 @@ static bool take_back(struct svc_server *server, struct svc_session *s,
 static bool run_first(struct svc_server *server, struct svc_session *s, enum carrying as) SVC_LOCKED
 {
 	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
+	struct svc_watched watched = { 0 };
 	struct sal_payer before;
-	uint64_t since_ns = 0;
 	bool wake;
 
 	STAILQ_REMOVE_HEAD(&s->errands, link);
@@ -131,12 +131,12 @@ static bool run_first(struct svc_server *server, struct svc_session *s, enum car
 	if (wake)
 		svc_worker_wake(server);
 	if (as == AS_WORKER)
-		since_ns = svc_watch_begin(server);
+		watched = svc_watch_begin(server);
 	before = sal_payer_set(sal_payer_for(s->real.meter, false));
 	errand->call(errand);
 	(void)sal_payer_set(before);
 	if (as == AS_WORKER)
-		svc_watch_end(server, since_ns);
+		svc_watch_end(server, &watched);
 	svc_lock(server);
 	errand->is_under_way = false;
 	if (errand->is_lent)
@@ -197,6 +197,14 @@ bool svc_carry_posted(struct svc_server *server)
 		carry(server, s, AS_WORKER);
 	}
 	return n > 0;
+}
+
+void svc_carry_session(struct svc_session *s)
+{
+	if (!s->is_posted)
+		return;
+	take(s->server, s);
+	carry(s->server, s, AS_WORKER);
 }
 
 static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)

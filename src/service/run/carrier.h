@@ -87,6 +87,8 @@ bool svc_errand_lend(struct svc_session *s, struct svc_errand *errand) SVC_LOCKE
  * lose its role.
  */
 bool svc_carry_posted(struct svc_server *server) SVC_LOCKED;
+/* The same for one session. */
+void svc_carry_session(struct svc_session *s) SVC_LOCKED;
 /*
  * For a vendor's thread that reports the end of an iteration: do brief errands of one session in
  * this lane. True if there was such a session.

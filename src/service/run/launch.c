@@ -308,13 +308,25 @@ static bool is_worth_measuring(const struct svc_execution *x)
 }
 
 /*
+ * The vendor computes inside the call and so waits for Python there, if the program calls. The
+ * worker makes such a call if Python is quick and nobody else needs the worker. Otherwise a carrier
+ * makes the call: it can wait.
+ */
+static bool can_wait(const struct svc_execution *x) SVC_LOCKED
+{
+	const struct svc_session *s = x->session;
+
+	return svc_calls_are_quick(s) &&
+	       s->server->worker.attended_count <= s->attention.is_attended;
+}
+
+/*
  * In tier 1, a call in which the vendor computes waits for a thread of low priority: a carrier
- * makes such calls. A program that calls Python may wait inside the vendor's call: a carrier makes
- * this call, too, because it can lend the session.
+ * makes such calls.
  */
 void svc_launch_init(struct svc_execution *x)
 {
-	bool computes = !x->program->shared->is_asynchronous || x->calls;
+	bool computes = !x->program->shared->is_asynchronous;
 
 	x->is_long = x->program->mean_ns >= MEASURED_NS_MIN;
 	x->is_even = !sal_engine_has_tiers(x->session->server->engine);
@@ -325,7 +337,7 @@ void svc_launch_init(struct svc_execution *x)
 		.settle = settle,
 		.is_brief = is_all_there(x) && x->program->mean_ns > 0 &&
 			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes) &&
-			    !x->calls,
+			    (!x->calls || !computes || can_wait(x)),
 		.computes = computes,
 	};
 }

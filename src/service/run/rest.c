@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/engine.h"
-#include "core/engine.h"
+#include "service/client/call.h"
 #include "service/client/session.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
@@ -31,6 +31,8 @@ static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
 {
 	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
+	if (!LIST_EMPTY(&s->calls) && svc_calls_are_quick(s))
+		return false; /* its client soon answers, or asks */
 	return x && svc_execution_has_started(x) && x->program && x->program->mean_ns > ns;
 }
 

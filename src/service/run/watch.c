@@ -22,12 +22,12 @@ static void set_timer(struct svc_watch *w, uint64_t at_ns)
 	(void)timerfd_settime(w->timer, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-uint64_t svc_watch_begin(struct svc_server *server)
+struct svc_watched svc_watch_begin(struct svc_server *server)
 {
 	struct svc_watch *w = &server->watch;
 	uint64_t now_ns = svc_now_ns();
+	uint64_t outer_ns = atomic_exchange_explicit(&w->call_ns, now_ns, memory_order_relaxed);
 
-	atomic_store_explicit(&w->call_ns, now_ns, memory_order_relaxed);
 	/*
 	 * Pairs with the fence in on_timer: the watchman sees the call, or the worker sees that no
 	 * timer runs.
@@ -37,14 +37,24 @@ uint64_t svc_watch_begin(struct svc_server *server)
 		atomic_store_explicit(&w->is_set, true, memory_order_relaxed);
 		set_timer(w, now_ns + TOO_LONG_NS);
 	}
-	return now_ns;
+	return (struct svc_watched){ now_ns, outer_ns };
 }
 
-void svc_watch_end(struct svc_server *server, uint64_t since_ns)
+void svc_watch_end(struct svc_server *server, const struct svc_watched *call)
 {
-	/* If the watchman took the role away, call_ns is 0 or belongs to the next worker. */
-	(void)atomic_compare_exchange_strong_explicit(&server->watch.call_ns, &since_ns, 0,
-						      memory_order_relaxed, memory_order_relaxed);
+	uint64_t since_ns = call->since_ns;
+
+	/* If another thread got the role, call_ns is 0 or belongs to the next worker. */
+	(void)atomic_compare_exchange_strong_explicit(&server->watch.call_ns, &since_ns,
+						      call->outer_ns, memory_order_relaxed,
+						      memory_order_relaxed);
+}
+
+void svc_watch_leave(struct svc_server *server)
+{
+	atomic_store_explicit(&server->watch.call_ns, 0, memory_order_relaxed);
+	server->worker.has_holder = false;
+	svc_carriers_offer_role(server);
 }
 
 void svc_watch_rest(struct svc_server *server)

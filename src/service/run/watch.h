@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "service/lock.h"
+
 struct sal_err;
 struct svc_server;
 
@@ -30,9 +32,16 @@ struct svc_watch {
 
 int svc_watch_start(struct svc_server *server, struct sal_err *err);
 void svc_watch_stop(struct svc_server *server);
-/* Before and after a call that the worker makes; since_ns is the value that begin returned. */
-uint64_t svc_watch_begin(struct svc_server *server);
-void svc_watch_end(struct svc_server *server, uint64_t since_ns);
+/* A call that the worker makes, maybe inside another one. */
+struct svc_watched {
+	uint64_t since_ns, outer_ns; /* outer_ns is 0: inside no other call */
+};
+
+/* Before and after such a call. */
+struct svc_watched svc_watch_begin(struct svc_server *server);
+void svc_watch_end(struct svc_server *server, const struct svc_watched *call);
+/* The calling thread has the role, and its call waits for a client: another thread takes over. */
+void svc_watch_leave(struct svc_server *server) SVC_LOCKED;
 /* Make the watchman start a missing carrier in a moment. */
 void svc_watch_again(struct svc_server *server);
 /* The worker goes to sleep: no timer is needed. */

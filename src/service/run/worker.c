@@ -73,6 +73,14 @@ static bool take_turns(struct svc_server *server) SVC_LOCKED
 	return any;
 }
 
+/* The same, but with the errands of this session alone. */
+static void take_own_turns(struct svc_session *s) SVC_LOCKED
+{
+	(void)svc_dispatch(s->server);
+	svc_carry_session(s);
+	svc_dispatch_show(s->server);
+}
+
 static void misbehaved(struct svc_session *s, const char *how) SVC_LOCKED
 {
 	sal_log_warn("session", "disconnected id=%" PRIu64 " name=%s: %s", s->id, s->name, how);
@@ -230,15 +238,18 @@ static bool may_go_on(const struct svc_server *server, const struct svc_session 
  * this thread holds no reference to the session during the call. False: the session is gone, or
  * its ring must not be read now.
  */
-static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id) SVC_LOCKED
+static bool follow(struct svc_server *server, struct svc_session *s, uint64_t id,
+		   bool is_alone) SVC_LOCKED
 {
-	if (svc_worker_has_work(server))
+	if (is_alone)
+		take_own_turns(s);
+	else if (svc_worker_has_work(server))
 		(void)take_turns(server);
 	return is_there(server, s, id) && may_go_on(server, s);
 }
 
-/* Do one round for one session. True if there was a record. */
-static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
+/* Do one round for one session; is_alone: for no other. True if there was a record. */
+static bool drain(struct svc_server *server, struct svc_session *s, bool is_alone) SVC_LOCKED
 {
 	uint64_t now_ns = svc_now_ns(), id = s->id;
 	uint32_t records = 0, bytes = 0, size;
@@ -254,12 +265,35 @@ static bool drain(struct svc_server *server, struct svc_session *s) SVC_LOCKED
 	       (size = take_next(server, s, now_ns)) > 0) {
 		records++;
 		bytes += size;
-		goes_on = follow(server, s, id);
+		goes_on = follow(server, s, id, is_alone);
 	}
 	/* A record that was parked just now asked for what the session needs at this moment. */
 	if (records > 0 && is_there(server, s, id) && !s->parked)
 		svc_memory_settle(s);
 	return records > 0;
+}
+
+/* Does the worker have something to do for others? */
+static bool is_needed_elsewhere(const struct svc_session *s) SVC_LOCKED
+{
+	const struct svc_server *server = s->server;
+	const struct svc_worker *w = &server->worker;
+
+	return w->attended_count > s->attention.is_attended || !TAILQ_EMPTY(&server->posted) ||
+	       (w->wake_ns > 0 && svc_now_ns() >= w->wake_ns) || atomic_load(&w->stop);
+}
+
+bool svc_worker_serve(struct svc_session *s)
+{
+	struct svc_server *server = s->server;
+
+	if (!svc_worker_is_me(server))
+		return false;
+	svc_rest_hear_bells(server);
+	take_own_turns(s);
+	if (svc_worker_is_me(server) && s->state == SVC_OPEN)
+		(void)drain(server, s, true);
+	return svc_worker_is_me(server) && s->state == SVC_OPEN && !is_needed_elsewhere(s);
 }
 
 /* Do one round for every attended session. Other threads may lock between two sessions. */
@@ -275,7 +309,7 @@ static bool drain_all(struct svc_server *server) SVC_LOCKED
 	     n++) {
 		TAILQ_REMOVE(&w->attended, s, attention.link);
 		TAILQ_INSERT_TAIL(&w->attended, s, attention.link);
-		any |= drain(server, s);
+		any |= drain(server, s, false);
 		if (n + 1 < count)
 			svc_lock_breathe(server);
 	}

@@ -61,6 +61,11 @@ void svc_worker_wake(struct svc_server *server);
  * ring. False: another record is there, for the worker.
  */
 bool svc_worker_take_answers(struct svc_session *s) SVC_LOCKED;
+/*
+ * For the worker, inside a call that waits for this session's client: do the session's work, and no
+ * other session's. False: the worker is needed elsewhere, or this thread has lost the role.
+ */
+bool svc_worker_serve(struct svc_session *s) SVC_LOCKED;
 /* Did another thread leave something for the worker to do? */
 bool svc_worker_has_work(const struct svc_server *server) SVC_LOCKED;
 

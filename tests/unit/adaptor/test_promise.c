@@ -33,6 +33,7 @@ struct adp_conn {
 	bool forked;
 	_Atomic int polls;
 	_Atomic int waits_learnt;
+	enum adp_waiter waiter, learnt_for;
 	/* Fulfilled when the promise asks whether this process is a forked child. NULL: none. */
 	_Atomic(struct adp_promise *) fulfil_between;
 };
@@ -64,15 +65,22 @@ PJRT_Error *adp_unavailable(struct adp_conn *conn)
 	return adp_error(SAL_UNAVAILABLE, "gone");
 }
 
-void adp_conn_learn_wait(struct adp_conn *conn, uint64_t ns)
+enum adp_waiter adp_conn_waiter(struct adp_conn *conn)
+{
+	return conn->waiter;
+}
+
+void adp_conn_learn_wait(struct adp_conn *conn, enum adp_waiter waiter, uint64_t ns)
 {
 	(void)ns;
+	conn->learnt_for = waiter;
 	(void)atomic_fetch_add(&conn->waits_learnt, 1);
 }
 
-void adp_conn_poll_for(struct adp_conn *conn, const _Atomic bool *fulfilled)
+void adp_conn_poll_for(struct adp_conn *conn, enum adp_waiter waiter, const _Atomic bool *fulfilled)
 {
 	(void)fulfilled;
+	assert_int_equal(waiter, conn->waiter);
 	(void)atomic_fetch_add(&conn->polls, 1);
 }
 
@@ -329,7 +337,7 @@ static void an_open_event_has_no_error_yet(void **state)
  */
 static void waits_are_learnt_from(void **state)
 {
-	struct adp_conn conn = { .refs = 1 };
+	struct adp_conn conn = { .refs = 1, .waiter = ADP_CALLED };
 	struct adp_promise *polled = promise_of(&conn), *other = promise_of(&conn);
 
 	(void)state;
@@ -339,6 +347,7 @@ static void waits_are_learnt_from(void **state)
 	assert_int_equal(atomic_load(&conn.waits_learnt), 0);
 	adp_promise_fulfil(polled, 0, NULL);
 	assert_int_equal(atomic_load(&conn.waits_learnt), 1);
+	assert_int_equal(conn.learnt_for, ADP_CALLED);
 	adp_promise_poll(polled); /* already fulfilled: no poll */
 	assert_int_equal(atomic_load(&conn.polls), 1);
 	adp_promise_unref(polled);

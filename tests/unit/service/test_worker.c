@@ -104,21 +104,26 @@ static void a_worker_that_rests_keeps_its_role(void **state)
 /* The late end of an old call does not cost the next worker its role. */
 static void a_late_end_does_no_harm(void **state)
 {
-	uint64_t since_ns;
+	struct svc_watched outer, inner;
 
 	(void)state;
 	bed_open(&bed, &(struct run_config){ 0 });
 	client_open(&a, &bed, "a");
 	BED_WAIT(&bed, atomic_load(&bed.server.worker.sleeps));
 	atomic_store(&bed.server.watch.call_ns, 12345);
-	svc_watch_end(&bed.server, 54321); /* of a call that the watchman found too long */
+	/* of a call that the watchman found too long */
+	svc_watch_end(&bed.server, &(struct svc_watched){ .since_ns = 54321 });
 	assert_int_equal(atomic_load(&bed.server.watch.call_ns), 12345);
-	svc_watch_end(&bed.server, 12345);
+	svc_watch_end(&bed.server, &(struct svc_watched){ .since_ns = 12345 });
 	assert_int_equal(atomic_load(&bed.server.watch.call_ns), 0);
-	since_ns = svc_watch_begin(&bed.server);
-	assert_int_equal(atomic_load(&bed.server.watch.call_ns), since_ns);
+	outer = svc_watch_begin(&bed.server);
+	assert_int_equal(atomic_load(&bed.server.watch.call_ns), outer.since_ns);
 	assert_true(atomic_load(&bed.server.watch.is_set));
-	svc_watch_end(&bed.server, since_ns);
+	inner = svc_watch_begin(&bed.server);
+	assert_int_equal(atomic_load(&bed.server.watch.call_ns), inner.since_ns);
+	svc_watch_end(&bed.server, &inner); /* the outer call goes on, and is watched */
+	assert_int_equal(atomic_load(&bed.server.watch.call_ns), outer.since_ns);
+	svc_watch_end(&bed.server, &outer);
 	BED_WAIT(&bed,
 		 !atomic_load(&bed.server.watch.is_set)); /* the watchman ran, and found no call */
 	BED_ASSERT(&bed, bed.server.worker.has_holder);
