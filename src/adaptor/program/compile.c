@@ -10,6 +10,7 @@
 #include "adaptor/program/dump.h"
 #include "adaptor/program/program.h"
 #include "adaptor/program/question.h"
+#include "adaptor/python/old.h"
 
 /* Copies bytes into the arena, where the daemon can read them. */
 static int put(struct adp_conn *conn, const char *bytes, size_t size, struct adp_range *out,
@@ -45,6 +46,14 @@ static int put_options(const PJRT_Client_Compile_Args *args, struct adp_range *o
 	return rc;
 }
 
+static PJRT_Error *refuse_raw(void)
+{
+	return adp_error(SAL_UNIMPLEMENTED,
+			 "salus: Python callbacks of JAX before 0.6.0 work only if Python finds "
+			 "our module jax_plugins.salus, and this one did not: run it without -E "
+			 "and -I, or use JAX 0.6.0 or newer");
+}
+
 PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 {
 	struct adp_conn *conn = args->client->conn;
@@ -57,6 +66,8 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 
 	if (args->program->format_size >= sizeof(m->format))
 		return adp_error(SAL_INVALID_ARGUMENT, "salus: unknown program format");
+	if (adp_old_is_raw(args->program->code, args->program->code_size))
+		return refuse_raw();
 	if (put(conn, args->program->code, args->program->code_size, &program, &err) < 0 ||
 	    put_options(args, &options, &err) < 0) {
 		error = adp_error_from(&err);
@@ -73,8 +84,11 @@ PJRT_Error *adp_Client_Compile(PJRT_Client_Compile_Args *args)
 	error = adp_question_ask(q, &fact_size);
 	if (!error)
 		error = adp_program_create(args->client, id, fact_size, &args->executable);
-	if (!error)
+	if (!error) {
+		args->executable->program->calls_old =
+			adp_old_may_call(args->program->code, args->program->code_size);
 		adp_dump(args->executable->program, args->program);
+	}
 out:
 	adp_range_free(conn, &program);
 	adp_range_free(conn, &options);
@@ -105,6 +119,8 @@ PJRT_Error *adp_Executable_DeserializeAndLoad(PJRT_Executable_DeserializeAndLoad
 	error = adp_question_ask(q, &fact_size);
 	if (!error)
 		error = adp_program_create(args->client, id, fact_size, &args->loaded_executable);
+	if (!error) /* a sealed program cannot be searched */
+		args->loaded_executable->program->calls_old = adp_old_is_here();
 	adp_range_free(conn, &blob);
 	return error;
 }

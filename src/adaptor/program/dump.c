@@ -155,11 +155,11 @@ static void dump_optimized(struct adp_program *p, const char *path)
 	PJRT_Program program = { .struct_size = PJRT_Program_STRUCT_SIZE };
 	PJRT_Executable_OptimizedProgram_Args args = { .executable = &executable,
 						       .program = &program };
-	PJRT_Error *error = adp_Executable_OptimizedProgram(&args);
+	PJRT_Error *error = adp_fetch_optimized(&args);
 
 	program.code = error || program.code_size == 0 ? NULL : malloc(program.code_size);
 	if (program.code)
-		error = adp_Executable_OptimizedProgram(&args);
+		error = adp_fetch_optimized(&args);
 	if (program.code && !error)
 		write_file(p->client, path, hlo_proto(program.code, program.code_size));
 	adp_Error_Destroy(&(PJRT_Error_Destroy_Args){ .error = error });

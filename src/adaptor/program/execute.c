@@ -205,7 +205,8 @@ static uint32_t flags_of(const PJRT_LoadedExecutable_Execute_Args *args)
 	void *const *functions;
 	uint32_t flags = 0;
 
-	if (adp_context_functions(args->options->context, &functions) > 0)
+	if (adp_context_functions(args->options->context, &functions) > 0 ||
+	    args->executable->program->calls_old)
 		flags |= SAL_EXECUTE_CALLS;
 	if (adp_conn_is_serving(args->executable->program->conn))
 		flags |= SAL_EXECUTE_NESTED;
@@ -277,12 +278,12 @@ static void send_prefetch(PJRT_Buffer **outputs, size_t planned)
 static struct adp_callees *add_callees(const PJRT_LoadedExecutable_Execute_Args *args,
 				       const struct adp_listener *listener)
 {
-	void *const *functions;
+	void *const *functions = NULL;
 	uint32_t count = adp_context_functions(args->options->context, &functions);
 
-	return count == 0 ? NULL
-			  : adp_callees_add(args->executable->program->conn, functions, count,
-					    listener);
+	if (count == 0 && !args->executable->program->calls_old)
+		return NULL;
+	return adp_callees_add(args->executable->program->conn, functions, count, listener);
 }
 
 /* *out_is_dropped: there is no request, and the listener hears nothing. */

@@ -8,6 +8,7 @@
 #include "adaptor/error.h"
 #include "adaptor/program/program.h"
 #include "adaptor/program/question.h"
+#include "adaptor/python/old.h"
 
 /*
  * An optimised program up to this size is fetched once and cached: JAX asks for each several times.
@@ -105,8 +106,15 @@ static PJRT_Error *know_optimized(struct adp_program *p, const struct adp_optimi
 	return NULL;
 }
 
-/* Two calls: the first gives the size, the second the bytes. */
 PJRT_Error *adp_Executable_OptimizedProgram(PJRT_Executable_OptimizedProgram_Args *args)
+{
+	if (adp_old_is_here())
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: JAX before 0.6.0 cannot read programs of this XLA");
+	return adp_fetch_optimized(args);
+}
+
+PJRT_Error *adp_fetch_optimized(PJRT_Executable_OptimizedProgram_Args *args)
 {
 	static const char format[] = "hlo_with_config";
 	PJRT_Program *program = args->program;

@@ -19,6 +19,8 @@ PJRT_Error *adp_fetch_bytes(struct adp_program *p, enum sal_fetch what, uint64_t
 			    void **out_bytes);
 /* The error for facts that make no sense. */
 PJRT_Error *adp_fetch_nonsense(void);
+/* What Executable_OptimizedProgram does. Two calls: first the size, then the bytes. */
+PJRT_Error *adp_fetch_optimized(PJRT_Executable_OptimizedProgram_Args *args);
 void adp_optimized_free(struct adp_optimized *optimized);
 
 ADP_FUNCTION(Executable_OptimizedProgram);

@@ -44,6 +44,7 @@ struct adp_program {
 	_Atomic(struct adp_optimized *)
 		optimized; /* owned; NULL: nobody has asked yet; see fetch.c */
 	_Atomic bool deleted;
+	bool calls_old; /* it may call Python functions of an old JAX: see python/old.h */
 };
 
 struct PJRT_Executable {

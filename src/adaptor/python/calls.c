@@ -13,6 +13,7 @@
 #include "adaptor/daemon/rings.h"
 #include "adaptor/promise.h"
 #include "adaptor/python/interpreter.h"
+#include "adaptor/python/old.h"
 #include "base/container.h"
 #include "base/sys/clock.h"
 #include "base/sys/thread.h"
@@ -84,7 +85,7 @@ static void *find_function(void *ctx)
 {
 	const struct wanted *w = ctx;
 	struct adp_callees *c;
-	void *function = NULL;
+	void *function = adp_old_find(w->index);
 
 	(void)pthread_mutex_lock(&w->calls->lock);
 	LIST_FOREACH(c, &w->calls->callees, link)
@@ -359,7 +360,8 @@ struct adp_callees *adp_callees_add(struct adp_conn *conn, void *const *function
 	c->count = count;
 	c->refs = 2;
 	c->listener = *listener;
-	memcpy(c->functions, functions, count * sizeof(functions[0]));
+	if (count > 0)
+		memcpy(c->functions, functions, count * sizeof(functions[0]));
 	(void)pthread_mutex_lock(&calls->lock);
 	LIST_INSERT_HEAD(&calls->callees, c, link);
 	(void)pthread_mutex_unlock(&calls->lock);

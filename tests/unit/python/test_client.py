@@ -235,6 +235,75 @@ def test_a_torch_job_gets_the_device_that_salusd_serves(installed):
     assert done.stdout.split() == ["['SALUS']", "/p.so", "SALUS"]
 
 
+# As much of JAX 0.5.3 as old_jax.py uses. Values are of Python, types and attributes are texts.
+OLD_JAX = {
+    "jax/version.py": "import os; __version_info__ = tuple(map(int, os.environ['VERSION'].split('.')))",
+    "jax/_src/callback.py": "def emit_python_callback(*args, **kwargs): return 'original'",
+    "jax/_src/interpreters/xla.py": "canonicalize_dtype = lambda value: value",
+    "jax/_src/interpreters/mlir.py": """
+aval_to_ir_type = lambda aval: [aval.dtype]
+flatten_ir_types = lambda types: sum(types, [])
+token_type = lambda: "token"
+ir_attribute = lambda value: value
+class Call:
+    def __init__(self, target, **told):
+        self.results = ["result " + each for each in told["result_types"]]
+        print(target, told["operands"], told["result_types"], told["backend_config"], told["api_version"],
+              told["has_side_effect"], told["operand_layouts"], told["result_layouts"])
+custom_call = Call
+""",
+    "jax/interpreters/mlir.py": "emit_python_callback = None",
+    "numpy.py": "asarray = lambda value: value\nuint64 = int",
+}
+LOWER = """
+import ctypes
+from types import SimpleNamespace as Thing
+
+class Function:
+    def __init__(self, call): self.call = call
+    def __call__(self, *args): return self.call(*args)
+
+added = []
+library = Thing(salus_old_jax=Function(lambda: print("old")),
+                salus_old_function=Function(lambda f: added.append(f) or 7 + len(added)))
+ctypes.CDLL = lambda path: library
+from salus_client import old_jax
+from jax._src import callback
+import jax.interpreters.mlir as mlir
+old_jax.install("/p.so", "cpu")
+context = lambda platform: Thing(module_context=Thing(platforms=[platform]))
+float1, float2 = Thing(shape=(), dtype="f32"), Thing(shape=(2, 3), dtype="f32")
+lower = lambda token, platform="cpu": callback.emit_python_callback(
+    context(platform), lambda a, b: (b,), token, ["a", "b"], [float2, float1], [float1], has_side_effect=True)
+print(lower(None), lower("t"), lower(None, "cuda"), mlir.emit_python_callback is callback.emit_python_callback)
+print(added[0](float2, float1) == (float1,), added[1]("t", float2, float1) == ("t", float1))
+for wrong in ((float2, float2), (float2, Thing(shape=(), dtype="s8"))):
+    try:
+        added[0](*wrong)
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def test_callbacks_of_an_old_jax_are_lowered_as_those_of_a_newer_one(installed):
+    for name, text in OLD_JAX.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_text(text)
+    done = run(installed, LOWER, VERSION="0.5.3")
+    assert done.stderr == "" and done.stdout.splitlines() == [
+        "old",
+        "xla_ffi_python_cpu_callback ['a', 'b'] ['f32'] {'index': 8} 4 True [[1, 0], ()] [()]",
+        "xla_ffi_python_cpu_callback ['t', 'a', 'b'] ['token', 'f32'] {'index': 9} 4 True [(), [1, 0], ()] [(), ()]",
+        "(['result f32'], None, None) (['result f32'], 'result token', None) original True",
+        "True True",
+        "Incorrect output shape for return value #0: Expected: (), Actual: (2, 3)",
+        "Incorrect output dtype for return value #0: Expected: f32, Actual: s8",
+    ]
+    newer = "from salus_client import old_jax; old_jax.install('/none.so', 'cpu'); from jax._src import callback;" \
+            "print(callback.emit_python_callback())"
+    assert run(installed, newer, VERSION="0.6.0").stdout == "original\n"
+
+
 def test_the_modules_compile_for_old_pythons_and_import_no_framework():
     for path in MODULES.rglob("*.py"):
         compile(path.read_text(), str(path), "exec", dont_inherit=True)
