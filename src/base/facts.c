@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/facts.h"
 
+#include <string.h>
+
 /*
  * Indexed by PJRT_Buffer_Type, as of PJRT 0.81. This layer does not include the vendor's header; a
  * test of the device layer compares the table with it.
@@ -42,4 +44,12 @@ size_t sal_type_bytes(int32_t type)
 	if (type < 0 || (size_t)type >= sizeof(type_bytes))
 		return 0;
 	return type_bytes[type];
+}
+
+bool sal_kind_is_host(struct sal_text kind)
+{
+	static const char end[] = "_host";
+	const size_t n = sizeof(end) - 1;
+
+	return kind.size > n && memcmp(kind.at + kind.size - n, end, n) == 0;
 }

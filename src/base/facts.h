@@ -43,6 +43,10 @@ struct sal_values {
 	size_t count;
 };
 
+/*
+ * A memory that a device can address. In requests memories have numbers: 0 is the default memory of
+ * the device, N + 1 is memories[N] of its facts.
+ */
 struct sal_memory_facts {
 	int32_t id;
 	int32_t kind_id;
@@ -116,6 +120,9 @@ struct sal_program_facts {
 	size_t chip_count;
 	bool is_portable; /* runs on any one chip, which each execution names */
 };
+
+/* True if this kind of memory is the host's: pinned_host, unpinned_host. */
+bool sal_kind_is_host(struct sal_text kind);
 
 /*
  * Size of one element. Types smaller than a byte count as one byte, their size on the host. 0:

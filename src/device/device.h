@@ -73,6 +73,7 @@ struct sal_array {
 	int32_t type; /* PJRT_Buffer_Type */
 	uint32_t rank;
 	const int64_t *dims;
+	uint32_t memory; /* of the chip, where it goes; a number as in base/facts.h */
 };
 
 enum sal_upload_mode {
@@ -110,8 +111,8 @@ struct sal_device_ops {
 			struct sal_err *err);
 	/* The chip with this number as a stream; chip 0 is the stream itself. Optional likewise. */
 	struct sal_stream *(*chip)(struct sal_stream *s, uint32_t chip);
-	/* Copies to a chip of the same stream. Optional likewise. */
-	int (*copy_to)(struct sal_buffer *b, struct sal_stream *chip,
+	/* Copies to a memory of a chip of the same stream. Optional likewise. */
+	int (*copy_to)(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
 		       struct sal_buffer **out_buffer, struct sal_err *err);
 	/*
 	 * All buffers and programs of the stream must be freed, and buffers that other streams
@@ -148,16 +149,17 @@ struct sal_device_ops {
 	 */
 	int (*download)(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 			struct sal_err *err);
-	/* Copies within the stream. */
-	int (*copy)(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
+	/* Copies to a memory of the buffer's chip. */
+	int (*copy)(struct sal_buffer *b, uint32_t memory, struct sal_buffer **out_buffer,
+		    struct sal_err *err);
 	/* Calls done when b is defined or failed. */
 	int (*when_ready)(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 	/* The memory is freed when no operation uses it any more. Accepts NULL. */
 	void (*free_buffer)(struct sal_buffer *b);
 
 	/*
-	 * Paging. save copies the contents of the buffer, its type, shape and layout; the buffer
-	 * does not change. The contents are there when await_saved has returned without an error,
+	 * Paging. save copies the contents of the buffer, its type, shape, layout and kind of
+	 * memory; the buffer does not change. The contents are there when await_saved has returned without an error,
 	 * and until then the buffer must not be freed or donated. So a caller starts many copies and
 	 * then waits for them. restore makes an equal buffer from the saved contents, on any
 	 * stream of the device. On success restore takes the saved contents, and frees them when

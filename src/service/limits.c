@@ -86,6 +86,14 @@ static const struct row rows[SVC_RESOURCES] = {
 		.max = { 2, 2, 2 },
 		.is_part = true,
 	},
+	[SVC_HOST_BYTES] = {
+		.name = "host",
+		.noun = "of arrays in the host's memory",
+		.help = "arrays of the memory kinds pinned_host and unpinned_host",
+		.unit = SVC_UNIT_BYTES,
+		.max = { 4, 4, 4 },
+		.is_part = true,
+	},
 	[SVC_COMPILES] = {
 		.name = "compiles",
 		.noun = "programs that wait to be compiled",

@@ -9,7 +9,7 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 6
+#define SAL_WIRE_MINOR 7
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
 /* The minor from which on a client understands news: a done of request 0 with code 0. */
@@ -20,6 +20,8 @@
 #define SAL_MINOR_CALLS 5
 /* The minor from which on a session may have several devices. */
 #define SAL_MINOR_DEVICES 6
+/* The minor from which on uploads and copies name the memory of the device. */
+#define SAL_MINOR_MEMORIES 7
 
 /* Size of the hello before minor 3, which adds the deadline. */
 #define SAL_HELLO_BYTES_MIN 184

@@ -52,7 +52,14 @@ struct sal_header {
 	uint16_t type; /* enum sal_message */
 	/* Upload, copy: the device that gets the buffer. Execute: the device of a portable program. */
 	uint8_t device;
-	uint8_t devices; /* execute: lists of arguments; 0 or 1: one */
+	union {
+		uint8_t devices; /* execute: lists of arguments; 0 or 1: one */
+		/*
+		 * Upload, copy: the memory of the device that gets the buffer, a number as in
+		 * base/facts.h; since SAL_MINOR_MEMORIES.
+		 */
+		uint8_t memory;
+	};
 };
 
 /* Bytes in the arena. */

@@ -300,7 +300,7 @@ static struct sal_buffer *put(struct bench *t, struct sal_stream *s, float first
 {
 	const float data[LANES] = { first, first + 1, first + 2, first + 3 };
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *b = NULL;
 
 	fine(t, t->ops->upload(s, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
@@ -440,7 +440,7 @@ static void copied_data_can_be_reused(void **state)
 	struct bench *t = *state;
 	float data[LANES] = { 1, 2, 3, 4 };
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *b;
 	struct outcome released;
 
@@ -470,7 +470,7 @@ static void aliased_data_is_released(void **state)
 	struct bench *t = *state;
 	float *data = aligned_data(5);
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *b;
 	struct outcome released;
 
@@ -494,7 +494,7 @@ static void aliased_data_outlives_its_buffer(void **state)
 	struct bench *t = *state;
 	struct sal_loaded *p = load(t, ADD);
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 
 	for (int i = 0; i < 50; i++) {
 		float *data = aligned_data((float)i);
@@ -541,7 +541,7 @@ static unsigned char type_mask(int32_t type)
 
 static void round_trip(struct bench *t, int32_t type, const int64_t *dims, uint32_t rank)
 {
-	const struct sal_array array = { type, rank, dims };
+	const struct sal_array array = { .type = type, .rank = rank, .dims = dims };
 	size_t size = sal_type_bytes(type);
 	struct sal_buffer *b;
 	unsigned char *data, *back;
@@ -764,7 +764,7 @@ static void adopted_aliases_stay_unchanged(void **state)
 	struct bench *t = *state;
 	struct sal_compiled *c = compile(t, DONATE);
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_stream *other;
 	struct sal_loaded *p;
 	struct sal_buffer *b;
@@ -807,7 +807,7 @@ static void empty_arrays_need_no_address(void **state)
 {
 	struct bench *t = *state;
 	const int64_t dims[] = { 0 };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *b;
 
 	fine(t, t->ops->upload(t->stream, &array, NULL, SAL_UPLOAD_COPY, NULL, NULL, &b, &t->err));
@@ -821,10 +821,47 @@ static void copies_stand_alone(void **state)
 	struct sal_buffer *b = put(t, t->stream, 7);
 	struct sal_buffer *copy;
 
-	fine(t, t->ops->copy(b, &copy, &t->err));
+	fine(t, t->ops->copy(b, 0, &copy, &t->err));
 	t->ops->free_buffer(b);
 	expect(t, copy, 7, 1);
 	t->ops->free_buffer(copy);
+}
+
+/* The number of the memory of this kind; 0: the device has none. */
+static uint32_t find_memory(struct bench *t, const char *kind)
+{
+	const struct sal_device_facts *f = t->ops->facts(t->device);
+
+	for (size_t i = 0; i < f->memory_count; i++)
+		if (f->memories[i].kind.size == strlen(kind) &&
+		    memcmp(f->memories[i].kind.at, kind, strlen(kind)) == 0)
+			return (uint32_t)i + 1;
+	return 0;
+}
+
+/* To the host's memory, to another stream there, and back to the device. */
+static void arrays_go_to_other_memories(void **state)
+{
+	struct bench *t = *state;
+	uint32_t host = find_memory(t, "pinned_host");
+	struct sal_buffer *b = put(t, t->stream, 7), *on_host, *moved, *back;
+	struct sal_saved *saved;
+	struct sal_stream *other;
+
+	assert_int_not_equal(host, 0);
+	fine(t, t->ops->copy(b, host, &on_host, &t->err));
+	t->ops->free_buffer(b);
+	expect(t, on_host, 7, 1);
+	saved = save(t, on_host);
+	t->ops->free_buffer(on_host);
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
+	fine(t, t->ops->restore(other, saved, &moved, &t->err));
+	expect(t, moved, 7, 1);
+	fine(t, t->ops->copy(moved, 0, &back, &t->err));
+	t->ops->free_buffer(moved);
+	expect(t, back, 7, 1);
+	t->ops->free_buffer(back);
+	t->ops->close_stream(other);
 }
 
 /* Donating a copy must not change its source, even if the two share memory. */
@@ -838,7 +875,7 @@ static void copies_can_be_donated(void **state)
 	struct outcome done;
 	struct sal_execution x = pair(args, &out, 1, &done);
 
-	fine(t, t->ops->copy(b, &args[0], &t->err));
+	fine(t, t->ops->copy(b, 0, &args[0], &t->err));
 	args[1] = b;
 	fine(t, t->ops->execute(p, &x, &t->err));
 	assert_int_equal(wait_for(&done, 1), SAL_OK);
@@ -885,8 +922,8 @@ static void wrong_arrays_are_refused(void **state)
 	const int64_t negative[] = { 4, -1 };
 	const int64_t huge[] = { INT64_MAX / 2, 16 };
 	const struct sal_array arrays[] = {
-		{ 0, 0, NULL },	 { 23, 0, NULL },  { 99, 0, NULL },
-		{ -1, 0, NULL }, { F32, 2, huge }, { F32, 2, negative },
+		{ 0, 0, NULL, 0 },  { 23, 0, NULL, 0 },	 { 99, 0, NULL, 0 },
+		{ -1, 0, NULL, 0 }, { F32, 2, huge, 0 }, { F32, 2, negative, 0 },
 	};
 	const float data[LANES] = { 0 };
 
@@ -1133,7 +1170,7 @@ static void aliased_data_is_not_written(void **state)
 	struct sal_loaded *p = load(t, DONATE);
 	float *data = aligned_data(1);
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *args[2] = { NULL, put(t, t->stream, 1) };
 	struct sal_buffer *out;
 	struct outcome done, released;
@@ -1250,7 +1287,7 @@ static void *run_chain(void *arg)
 	const struct sal_device_ops *ops = r->bench.ops;
 	const float one[LANES] = { 1, 1, 1, 1 };
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *args[2] = { NULL, NULL };
 	struct sal_buffer *out;
 	struct sal_loaded *p = NULL;
@@ -1407,7 +1444,7 @@ static void memory_is_counted(void **state)
 	struct bench *t = *state;
 	const size_t size = sizeof(float) << 20;
 	const int64_t dims[] = { 1 << 20 };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_stream_memory memory;
 	struct sal_buffer *b;
 	float *data;
@@ -1438,7 +1475,7 @@ static void memory_has_a_limit(void **state)
 	struct bench *t = *state;
 	uint64_t part = t->subject->limit_bytes / 4;
 	const int64_t dims[] = { (int64_t)(part / sizeof(float)) };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *parts[4] = { NULL };
 	struct sal_buffer *more = NULL;
 	float *data;
@@ -1640,12 +1677,12 @@ static void *use_device(void *arg)
 	struct sal_execution x = pair(o->args, &o->out, 1, &o->done);
 	const float data[LANES] = { 0 };
 	const int64_t dims[] = { LANES };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 
 	(void)wait_for(&o->wanted, 1);
 	o->rc = t->ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, &b, NULL);
 	if (o->rc >= 0)
-		o->rc = t->ops->copy(b, &copy, NULL);
+		o->rc = t->ops->copy(b, 0, &copy, NULL);
 	if (o->rc >= 0)
 		o->rc = t->ops->execute(o->program, &x, NULL);
 	t->ops->free_buffer(copy);
@@ -1713,6 +1750,7 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(saved_bytes_can_be_read),
 		ON_BENCH(empty_arrays_need_no_address),
 		ON_BENCH(copies_stand_alone),
+		ON_BENCH(arrays_go_to_other_memories),
 		ON_BENCH(copies_can_be_donated),
 		ON_BENCH(buffers_tell_when_ready),
 		ON_BENCH(wrong_sizes_are_refused),

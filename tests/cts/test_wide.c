@@ -141,7 +141,7 @@ static struct sal_loaded *load(struct bench *t, enum program_kind kind)
 static struct sal_buffer *put(struct bench *t, uint32_t chip, float value)
 {
 	const int64_t dims[] = { 1 };
-	const struct sal_array array = { F32, 1, dims };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 	struct sal_buffer *b = NULL;
 
 	fine(t, t->ops->upload(t->ops->chip(t->stream, chip), &array, &value, SAL_UPLOAD_COPY, NULL,
@@ -260,7 +260,7 @@ static void buffers_are_copied_between_chips(void **state)
 	struct sal_buffer *args[2], *out = NULL;
 	struct sal_loaded *last = load(t, LAST);
 
-	fine(t, t->ops->copy_to(b, t->ops->chip(t->stream, 2), &copy, &t->err));
+	fine(t, t->ops->copy_to(b, t->ops->chip(t->stream, 2), 0, &copy, &t->err));
 	args[0] = copy;
 	args[1] = put(t, 2, 1);
 	assert_int_equal(run(t, last, args, 1, &out), SAL_OK);
@@ -287,7 +287,7 @@ static void buffers_keep_their_chip(void **state)
 	fine(t, t->ops->adopt(t->ops->chip(other, 2), back, &there, &t->err));
 	{
 		const int64_t dims[] = { 1 };
-		const struct sal_array array = { F32, 1, dims };
+		const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
 		const float one = 1;
 		struct sal_buffer *args[2] = { there, NULL };
 

@@ -341,3 +341,49 @@ def test_what_a_job_held_goes_back_to_the_system(served, wait):
     wait(lambda: resident_mib(daemon) < before + 200, 5, "its memory to go")
     few.say("")
     few.succeed()
+
+
+# Arrays in the host's memory.
+
+KINDS_JOB = """
+import json, sys, jax, numpy as np
+from jax.sharding import SingleDeviceSharding
+device = jax.devices()[0]
+on_host = SingleDeviceSharding(device, memory_kind="pinned_host")
+on_device = SingleDeviceSharding(device, memory_kind="device")
+arrays = [np.random.default_rng(i).random((2 << 20,), np.float32) for i in range(16)]
+kept = [jax.device_put(a, on_host) for a in arrays]
+jax.block_until_ready(kept)
+used = device.memory_stats()["bytes_in_use"]
+double = jax.jit(lambda x: x * 2)
+for i, a in enumerate(kept):
+    assert a.sharding.memory_kind == "pinned_host"
+    there = jax.device_put(a, on_device)
+    assert there.sharding.memory_kind == "device"
+    back = jax.device_put(double(there), on_host)
+    assert back.sharding.memory_kind == "pinned_host"
+    np.testing.assert_array_equal(np.asarray(back), arrays[i] * 2)
+    there.delete(), back.delete()
+np.testing.assert_array_equal(np.asarray(double(kept[3])), arrays[3] * 2)
+print(json.dumps(used), flush=True)
+sys.stdin.readline()
+try:
+    more = [jax.device_put(a, on_host) for a in arrays]
+    jax.block_until_ready(more)
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.devices
+def test_arrays_on_the_host_are_not_the_devices(served):
+    """128 MiB of them beside a device of 48 MiB, up to a limit of their own."""
+    daemon, client = served("--memory", "48MiB", "--limit", "job-host=192MiB")
+    run = client.start(KINDS_JOB, env={"SALUS_JOB_NAME": "job"})
+    wait_for(lambda: "\n" in run.stdout, 60, "the first part", run)
+    assert json.loads(run.stdout) < MIB
+    limits = {row["name"]: row for row in ask(daemon, "limits")["limits"]}
+    assert limits["job-host"]["used"] == 128 * MIB
+    run.say("")
+    run.succeed()
+    assert "job-host" in run.stdout.splitlines()[1], run.stdout

@@ -204,10 +204,11 @@ static void say(struct talk *t, const void *record, uint32_t size, const struct 
 static void say_word(struct talk *t, const char *word)
 {
 	uint32_t length = (uint32_t)strlen(word);
-	struct spoken s = { .record.done = {
-				    .header = { sal_record_size(sizeof(s.record.done), length),
-						SAL_MSG_DONE, 0, 0 },
-				    .tail_size = length } };
+	struct spoken s = {
+		.record.done = { .header = { .size = sal_record_size(sizeof(s.record.done), length),
+					     .type = SAL_MSG_DONE },
+				 .tail_size = length }
+	};
 
 	must(s.record.header.size <= sizeof(s.record), "the message is too long");
 	memcpy(&s.record.done + 1, word, length);
@@ -233,10 +234,10 @@ static void speak(struct talk *t, enum answer to, struct spoken *s)
 
 static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t value)
 {
-	struct spoken s = { .record.reply = {
-				    .header = { sizeof(s.record.reply), SAL_MSG_REPLY, 0, 0 },
-				    .request = request,
-				    .value = value } };
+	struct spoken s = { .record.reply = { .header = { .size = sizeof(s.record.reply),
+							  .type = SAL_MSG_REPLY },
+					      .request = request,
+					      .value = value } };
 
 	speak(t, to, &s);
 }
@@ -244,7 +245,7 @@ static void reply(struct talk *t, enum answer to, uint64_t request, uint64_t val
 static void done(struct talk *t, enum answer to, uint64_t request, uint32_t tail)
 {
 	uint32_t size = sal_record_size(sizeof(struct sal_msg_done), tail);
-	struct spoken s = { .record.done = { .header = { size, SAL_MSG_DONE, 0, 0 },
+	struct spoken s = { .record.done = { .header = { .size = size, .type = SAL_MSG_DONE },
 					     .request = request,
 					     .tail_size = tail } };
 
@@ -253,9 +254,9 @@ static void done(struct talk *t, enum answer to, uint64_t request, uint32_t tail
 
 static void released(struct talk *t, struct sal_place_in_arena place)
 {
-	struct spoken s = { .record.released = {
-				    .header = { sizeof(s.record.released), SAL_MSG_RELEASED, 0, 0 },
-				    .place = place } };
+	struct spoken s = { .record.released = { .header = { .size = sizeof(s.record.released),
+							     .type = SAL_MSG_RELEASED },
+						 .place = place } };
 
 	speak(t, ANSWER_UPLOAD_PLACED, &s);
 }

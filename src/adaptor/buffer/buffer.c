@@ -42,11 +42,28 @@ static uint64_t device_bytes(const struct adp_shape *shape)
 		    : bytes; /* one element a byte on the host, packed on the device */
 }
 
+static void count(PJRT_Buffer *b)
+{
+	int64_t live, peak;
+
+	if (adp_memory_is_host(b->memory) || atomic_exchange(&b->counted, true))
+		return;
+	live = atomic_fetch_add(&b->client->live_bytes, (int64_t)b->bytes) + (int64_t)b->bytes;
+	peak = atomic_load(&b->client->peak_bytes);
+	while (live > peak && !atomic_compare_exchange_weak(&b->client->peak_bytes, &peak, live))
+		;
+}
+
+static void uncount(PJRT_Buffer *b)
+{
+	if (atomic_exchange(&b->counted, false))
+		(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
+}
+
 PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct adp_shape *shape,
 			       struct adp_promise *take_ready)
 {
 	PJRT_Buffer *b = malloc(sizeof(*b) + 2 * shape->rank * sizeof(int64_t));
-	int64_t live, peak;
 	size_t i;
 
 	if (!b) {
@@ -65,7 +82,6 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 		.memory = shape->memory,
 		.ready = take_ready,
 		.is_output = take_ready != NULL,
-		.counted = true,
 	};
 	(void)pthread_mutex_init(&b->host_lock, NULL);
 	for (i = 0; i < shape->rank; i++) {
@@ -73,19 +89,10 @@ PJRT_Buffer *adp_buffer_create(PJRT_Client *client, uint64_t id, const struct ad
 		b->minor_to_major[i] = shape->minor_to_major ? shape->minor_to_major[i]
 							     : (int64_t)(shape->rank - 1 - i);
 	}
-	live = atomic_fetch_add(&client->live_bytes, (int64_t)b->bytes) + (int64_t)b->bytes;
-	peak = atomic_load(&client->peak_bytes);
-	while (live > peak && !atomic_compare_exchange_weak(&client->peak_bytes, &peak, live))
-		;
+	count(b);
 	if (take_ready)
 		adp_promise_bind(take_ready, b);
 	return b;
-}
-
-static void uncount(PJRT_Buffer *b)
-{
-	if (atomic_exchange(&b->counted, false))
-		(void)atomic_fetch_sub(&b->client->live_bytes, (int64_t)b->bytes);
 }
 
 void adp_buffer_fail(PJRT_Buffer *b)
@@ -104,8 +111,8 @@ bool adp_buffer_forget(PJRT_Buffer *b)
 
 void adp_buffer_recover(PJRT_Buffer *b)
 {
-	if (!atomic_load(&b->failed) && !atomic_exchange(&b->counted, true))
-		(void)atomic_fetch_add(&b->client->live_bytes, (int64_t)b->bytes);
+	if (!atomic_load(&b->failed))
+		count(b);
 	atomic_store(&b->deleted, false);
 }
 
@@ -346,6 +353,7 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 		return adp_unavailable(conn);
 	}
 	m->header.device = (uint8_t)memory->device->number;
+	m->header.memory = adp_memory_number(memory);
 	m->from = from->id;
 	m->to = to->id;
 	adp_send(conn, true);

@@ -41,6 +41,7 @@ static PJRT_Error *send_upload(PJRT_Buffer *b)
 	if (!m)
 		return adp_unavailable(b->client->conn);
 	m->header.device = (uint8_t)b->memory->device->number;
+	m->header.memory = adp_memory_number(b->memory);
 	m->id = b->id;
 	m->type = b->type;
 	m->rank = (uint32_t)b->rank;

@@ -58,6 +58,7 @@ static PJRT_Error *send_upload(PJRT_Buffer *b, const struct host_array *a,
 	if (!m)
 		return adp_unavailable(client->conn);
 	m->header.device = (uint8_t)b->memory->device->number;
+	m->header.memory = adp_memory_number(b->memory);
 	m->id = b->id;
 	m->type = b->type;
 	m->rank = (uint32_t)a->rank;

@@ -23,6 +23,19 @@ PJRT_Memory *adp_memory_of_kind(PJRT_Device *device, struct sal_text kind)
 	return adp_memory_default(device);
 }
 
+uint8_t adp_memory_number(const PJRT_Memory *memory)
+{
+	const PJRT_Device *device = memory->device;
+	size_t index = (size_t)(memory - device->memories);
+
+	return index == device->facts.default_memory ? 0 : (uint8_t)(index + 1);
+}
+
+bool adp_memory_is_host(const PJRT_Memory *memory)
+{
+	return adp_memory_number(memory) > 0 && sal_kind_is_host(memory->facts->kind);
+}
+
 PJRT_Error *adp_Memory_Id(PJRT_Memory_Id_Args *args)
 {
 	args->id = args->memory->facts->id;

@@ -3,6 +3,9 @@
 #ifndef SAL_ADAPTOR_CLIENT_MEMORY_H
 #define SAL_ADAPTOR_CLIENT_MEMORY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "adaptor/function.h"
 #include "base/facts.h"
 
@@ -14,6 +17,11 @@ struct PJRT_Memory {
 PJRT_Memory *adp_memory_default(PJRT_Device *device);
 /* The default memory if there is none of that kind. */
 PJRT_Memory *adp_memory_of_kind(PJRT_Device *device, struct sal_text kind);
+
+/* For records: 0 for the default memory. */
+uint8_t adp_memory_number(const PJRT_Memory *memory);
+/* True if arrays there are in the host's memory, and not in the device's. */
+bool adp_memory_is_host(const PJRT_Memory *memory);
 
 ADP_FUNCTION(Memory_Id);
 ADP_FUNCTION(Memory_Kind);

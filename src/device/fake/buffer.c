@@ -69,25 +69,27 @@ static int array_bytes(const struct sal_array *array, uint64_t *out_bytes, struc
 	return SAL_OK;
 }
 
-/* Makes a handle to a new cell with room for an array. */
-static int make_buffer(struct sal_stream *s, int32_t type, uint64_t size,
+/* Makes a handle to a new cell with room for an array, in a memory of the chip. */
+static int make_buffer(struct sal_stream *s, const struct sal_array *array, uint64_t size,
 		       struct sal_buffer **out_buffer, struct sal_err *err)
 {
+	uint64_t charged = array->memory == FAKE_HOST ? 0 : size;
 	struct sal_buffer *b;
 	int rc;
 
 	*out_buffer = NULL;
-	rc = sal_fake_reserve(s->device, size, err);
+	rc = sal_fake_reserve(s->device, charged, err);
 	if (rc < 0)
 		return rc;
 	b = calloc(1, sizeof(*b));
 	if (b)
-		b->cell = sal_fake_cell_create(s, type, size, size);
+		b->cell = sal_fake_cell_create(s, array->type, size, charged);
 	if (!b || !b->cell) {
 		free(b);
-		sal_fake_release(s->device, size);
+		sal_fake_release(s->device, charged);
 		return no_memory(err);
 	}
+	b->cell->memory = array->memory;
 	*out_buffer = b;
 	return SAL_OK;
 }
@@ -105,7 +107,7 @@ int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const v
 	rc = array_bytes(array, &size, err);
 	if (rc < 0)
 		return rc;
-	rc = make_buffer(s, array->type, size, out_buffer, err);
+	rc = make_buffer(s, array, size, out_buffer, err);
 	if (rc < 0)
 		return rc;
 	cell = (*out_buffer)->cell;
@@ -194,8 +196,8 @@ int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	return push_cell(b, NULL, dst, done, ctx) < 0 ? no_memory(err) : SAL_OK;
 }
 
-int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
-		     struct sal_err *err)
+int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
+		     struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	int rc;
 
@@ -203,7 +205,8 @@ int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_b
 	rc = check_there(b, err);
 	if (rc < 0)
 		return rc;
-	rc = make_buffer(chip, b->cell->type, b->cell->size, out_buffer, err);
+	rc = make_buffer(chip, &(struct sal_array){ .type = b->cell->type, .memory = memory },
+			 b->cell->size, out_buffer, err);
 	if (rc < 0)
 		return rc;
 	if (push_cell(b, (*out_buffer)->cell, NULL, NULL, NULL) < 0) {

@@ -74,18 +74,19 @@ static int call_download(struct sal_buffer *b, void *dst, size_t size, sal_done_
 	return rc < 0 ? rc : sal_fake_download(b, dst, size, done, ctx, err);
 }
 
-static int call_copy_to(struct sal_buffer *b, struct sal_stream *chip,
+static int call_copy_to(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
 			struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	int rc = begin_on(b, FAKE_CALL_COPY, err);
 
 	*out_buffer = NULL;
-	return rc < 0 ? rc : sal_fake_copy_to(b, chip, out_buffer, err);
+	return rc < 0 ? rc : sal_fake_copy_to(b, chip, memory, out_buffer, err);
 }
 
-static int call_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+static int call_copy(struct sal_buffer *b, uint32_t memory, struct sal_buffer **out_buffer,
+		     struct sal_err *err)
 {
-	return call_copy_to(b, b->cell ? b->cell->stream : NULL, out_buffer, err);
+	return call_copy_to(b, b->cell ? b->cell->stream : NULL, memory, out_buffer, err);
 }
 
 static int call_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)

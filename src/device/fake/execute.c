@@ -259,7 +259,7 @@ static int make_outputs(struct run_work *r, const struct sal_execution *x, struc
 	for (size_t i = 0; i < x->output_count; i++) {
 		const struct fake_output *o = &r->program.outputs[i];
 		bool takes = o->takes >= 0 && !is_kept(x, o->takes);
-		uint64_t charged = takes ? 0 : o->bytes;
+		uint64_t charged = takes || o->is_host ? 0 : o->bytes;
 		struct sal_buffer *b = calloc(1, sizeof(*b));
 		int rc;
 
@@ -274,6 +274,7 @@ static int make_outputs(struct run_work *r, const struct sal_execution *x, struc
 			sal_fake_release(r->stream->device, charged);
 			return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for an output");
 		}
+		b->cell->memory = o->is_host ? FAKE_HOST : FAKE_DEVICE;
 		r->outputs[i] = sal_fake_cell_ref(b->cell);
 	}
 	return SAL_OK;

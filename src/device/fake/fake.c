@@ -28,6 +28,11 @@ static const struct sal_memory_facts memories[] = {
 	  .kind = TEXT("device"),
 	  .debug_string = TEXT("FAKE_DEVICE_0"),
 	  .to_string = TEXT("FAKE_DEVICE_0") },
+	{ .id = 1,
+	  .kind_id = 2,
+	  .kind = TEXT("pinned_host"),
+	  .debug_string = TEXT("FAKE_HOST_0"),
+	  .to_string = TEXT("FAKE_HOST_0") },
 };
 
 static const struct sal_device_facts facts = {
@@ -38,7 +43,7 @@ static const struct sal_device_facts facts = {
 	.debug_string = TEXT("FAKE_0"),
 	.to_string = TEXT("FakeDevice(id=0)"),
 	.memories = memories,
-	.memory_count = 1,
+	.memory_count = SAL_COUNT(memories),
 };
 
 /* Memory */
@@ -128,7 +133,7 @@ int sal_fake_describe(struct sal_stream *s, const struct sal_device_facts **out_
 			.debug_string = facts.debug_string,
 			.to_string = facts.to_string,
 			.memories = memories,
-			.memory_count = 1,
+			.memory_count = SAL_COUNT(memories),
 		};
 	s->facts.others = s->chip_facts;
 	s->facts.other_count = s->chip_count - 1;

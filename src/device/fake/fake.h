@@ -12,6 +12,7 @@
  *         add A B                       A plus B, element by element, of the output's type and size
  *         fill N                        every byte is N
  *     donate A K                      output K takes over argument A, of the same size
+ *     host K                          output K is in the memory pinned_host
  *     temp BYTES                      scratch memory of an iteration, on each chip
  *     chips N                         runs on the first N chips, on each with arguments of its own
  *     chip K                          runs on chip K; default: chip 0

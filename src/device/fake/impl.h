@@ -104,9 +104,16 @@ struct fake_cell {
 	unsigned char *bytes; /* owned, unless released is set */
 	uint64_t size;
 	uint64_t charged; /* bytes of device memory */
+	uint32_t memory; /* FAKE_HOST: not the device's */
 	struct fake_failure failure;
 	sal_done_fn *released; /* the caller owns bytes until this is called */
 	void *released_ctx;
+};
+
+/* Numbers of memories, as in base/facts.h; 0 is the device's, too. */
+enum fake_memory {
+	FAKE_DEVICE = 1,
+	FAKE_HOST = 2,
 };
 
 struct sal_buffer {

@@ -18,8 +18,8 @@ int sal_fake_upload(struct sal_stream *s, const struct sal_array *array, const v
 		    struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_fake_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 		      struct sal_err *err);
-int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
-		     struct sal_err *err);
+int sal_fake_copy_to(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
+		     struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_fake_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 void sal_fake_free_buffer(struct sal_buffer *b);
 int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);

@@ -139,6 +139,15 @@ static bool read_donate(struct fake_program *p, char *rest)
 	return true;
 }
 
+static bool read_host(struct fake_program *p, char *rest)
+{
+	uint64_t output;
+
+	if (!read_number(&rest, &output) || rest || output >= p->output_count)
+		return false;
+	return p->outputs[output].is_host = true;
+}
+
 static bool read_failure(struct fake_failure *failure, char *rest)
 {
 	uint64_t code;
@@ -176,6 +185,8 @@ static bool read_line(struct fake_program *p, char *line)
 		return read_output(p, rest);
 	if (strcmp(word, "donate") == 0)
 		return read_donate(p, rest);
+	if (strcmp(word, "host") == 0)
+		return read_host(p, rest);
 	if (strcmp(word, "temp") == 0)
 		return read_number(&rest, &p->temp_bytes) && !rest;
 	if (strcmp(word, "chips") == 0)
@@ -281,7 +292,7 @@ static uint64_t hash(const char *at, size_t size)
 
 static void describe_outputs(struct sal_compiled *c)
 {
-	static const char device[] = "device";
+	static const struct sal_text device = { "device", 6 }, host = { "pinned_host", 11 };
 	struct sal_program_facts *f = &c->facts;
 
 	for (size_t i = 0; i < c->program.output_count; i++) {
@@ -291,10 +302,10 @@ static void describe_outputs(struct sal_compiled *c)
 			.type = o->type,
 			.rank = o->rank,
 			.dims = o->dims,
-			.memory_kind = { device, sizeof(device) - 1 },
+			.memory_kind = o->is_host ? host : device,
 			.bytes = o->bytes,
 		};
-		f->memory.output += (int64_t)o->bytes;
+		*(o->is_host ? &f->memory.host_output : &f->memory.output) += (int64_t)o->bytes;
 		if (o->takes >= 0) {
 			c->donated[f->donated_count++] = (uint32_t)o->takes;
 			f->memory.alias += (int64_t)o->bytes;

@@ -30,6 +30,7 @@ struct fake_output {
 	int32_t type;
 	uint32_t rank;
 	uint64_t bytes;
+	bool is_host; /* in the memory pinned_host */
 	int64_t takes; /* the argument whose memory it takes over; -1: none */
 };
 

@@ -9,6 +9,7 @@
 
 struct sal_saved {
 	int32_t type;
+	uint32_t memory;
 	uint64_t size;
 	unsigned char bytes[];
 };
@@ -29,6 +30,7 @@ int sal_fake_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	if (!saved)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
 	saved->type = b->cell->type;
+	saved->memory = b->cell->memory;
 	saved->size = b->cell->size;
 	rc = sal_download_and_wait(&uncounted, b, saved->bytes, saved->size, err);
 	if (rc < 0) {
@@ -43,7 +45,9 @@ int sal_fake_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	const int64_t dim = (int64_t)(take_saved->size / sal_type_bytes(take_saved->type));
-	struct sal_array array = { .type = take_saved->type, .rank = 1, .dims = &dim };
+	struct sal_array array = {
+		.type = take_saved->type, .rank = 1, .dims = &dim, .memory = take_saved->memory
+	};
 	int rc = sal_fake_upload(s, &array, take_saved->bytes, SAL_UPLOAD_COPY, NULL, NULL,
 				 out_buffer, err);
 

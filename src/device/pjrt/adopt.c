@@ -127,7 +127,8 @@ static int lay_over(struct sal_buffer *b, const struct vendor_shape *shape, cons
 
 	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
 		    .data = bytes, .type = shape->type, .dims = shape->dims,
-		    .num_dims = shape->rank, .device = s->chip, .memory = s->memory,
+		    .num_dims = shape->rank, .device = s->chip,
+		    .memory = sal_vendor_memory(s, shape->memory),
 		    .host_buffer_semantics = b->is_immutable
 						     ? PJRT_HostBufferSemantics_kImmutableZeroCopy
 						     : PJRT_HostBufferSemantics_kMutableZeroCopy);
@@ -179,7 +180,8 @@ int sal_pjrt_adopt(struct sal_stream *s, struct sal_buffer *take_buffer,
 
 	*out_buffer = NULL;
 	if (!s->device->facts.is_host || !sal_vendor_reach(take_buffer, see, (void *)&bytes) ||
-	    sal_vendor_shape(s->device, take_buffer->buffer, &shape, NULL) < 0 || !shape.row_major)
+	    sal_vendor_shape(take_buffer->stream, take_buffer->buffer, &shape, NULL) < 0 ||
+	    !shape.row_major)
 		return sal_err_set(err, SAL_UNIMPLEMENTED, "the buffer needs a copy");
 	b = calloc(1, sizeof(*b));
 	if (!b)

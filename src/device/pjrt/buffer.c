@@ -67,7 +67,7 @@ int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const v
 		mode == SAL_UPLOAD_ALIAS ? PJRT_HostBufferSemantics_kImmutableZeroCopy
 					 : PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
 	put.args.device = s->chip;
-	put.args.memory = s->memory;
+	put.args.memory = sal_vendor_memory(s, array->memory);
 	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
 	if (rc < 0)
 		goto fail;
@@ -184,19 +184,19 @@ int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn 
 	return SAL_OK;
 }
 
-static int copy_on_device(struct sal_buffer *from, const struct sal_stream *s,
+static int copy_on_device(struct sal_buffer *from, const struct sal_stream *s, PJRT_Memory *memory,
 			  PJRT_Buffer **out_buffer, struct sal_err *err)
 {
 	const struct sal_device *d = s->device;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Buffer_CopyToMemory_Args, to_memory, .buffer = from->buffer,
-		    .dst_memory = s->memory);
+		    .dst_memory = memory);
 	VENDOR_ARGS(d, PJRT_Buffer_CopyToDevice_Args, to_device, .buffer = from->buffer,
 		    .dst_device = s->chip);
 
 	*out_buffer = NULL;
-	if (s->memory && VENDOR_HAS(d, PJRT_Buffer_CopyToMemory)) {
+	if (memory && VENDOR_HAS(d, PJRT_Buffer_CopyToMemory)) {
 		rc = sal_vendor_check(d, d->api->PJRT_Buffer_CopyToMemory(&to_memory.args), err);
 		*out_buffer = to_memory.args.dst_buffer;
 	} else if (VENDOR_HAS(d, PJRT_Buffer_CopyToDevice)) {
@@ -208,7 +208,7 @@ static int copy_on_device(struct sal_buffer *from, const struct sal_stream *s,
 	return rc;
 }
 
-static int copy_by_vendor(struct sal_buffer *b, struct sal_stream *chip,
+static int copy_by_vendor(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
 			  struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	struct sal_buffer *copy = calloc(1, sizeof(*copy));
@@ -218,7 +218,7 @@ static int copy_by_vendor(struct sal_buffer *b, struct sal_stream *chip,
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
 	copy->stream = chip;
 	copy->host_bytes = b->host_bytes;
-	rc = copy_on_device(b, chip, &copy->buffer, err);
+	rc = copy_on_device(b, chip, sal_vendor_memory(chip, memory), &copy->buffer, err);
 	if (rc < 0) {
 		copy->buffer = NULL;
 		sal_pjrt_free_buffer(copy);
@@ -236,7 +236,7 @@ static void ignore(void *bytes, size_t size, void *ctx)
 }
 
 /* The contents must be there. */
-static int copy_by_host(struct sal_buffer *b, struct sal_stream *chip,
+static int copy_by_host(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
 			struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	struct sal_saved *saved;
@@ -246,24 +246,25 @@ static int copy_by_host(struct sal_buffer *b, struct sal_stream *chip,
 		return rc;
 	rc = sal_pjrt_await_saved(saved, err);
 	if (rc >= 0)
-		rc = sal_pjrt_restore(chip, saved, out_buffer, err);
+		rc = sal_vendor_restore(chip, memory, saved, out_buffer, err);
 	if (rc < 0)
 		sal_pjrt_free_saved(saved);
 	return rc;
 }
 
-int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
-		     struct sal_err *err)
+int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
+		     struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	bool by_host = lacks_threads(b) && sal_vendor_reach(b, ignore, NULL);
 
 	*out_buffer = NULL;
-	return (by_host ? copy_by_host : copy_by_vendor)(b, chip, out_buffer, err);
+	return (by_host ? copy_by_host : copy_by_vendor)(b, chip, memory, out_buffer, err);
 }
 
-int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err)
+int sal_pjrt_copy(struct sal_buffer *b, uint32_t memory, struct sal_buffer **out_buffer,
+		  struct sal_err *err)
 {
-	return sal_pjrt_copy_to(b, b->stream, out_buffer, err);
+	return sal_pjrt_copy_to(b, b->stream, memory, out_buffer, err);
 }
 
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err)

@@ -61,9 +61,53 @@ static int describe_order(const struct sal_device *d, PJRT_Buffer *buffer,
 	return SAL_OK;
 }
 
-int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct vendor_shape *shape,
+/* The memories of the chip; none if the plugin does not list them. */
+static size_t list_memories(const struct sal_stream *s, PJRT_Memory *const **out_list)
+{
+	const struct sal_device *d = s->device;
+
+	VENDOR_ARGS(d, PJRT_Device_AddressableMemories_Args, list, .device = s->chip);
+
+	if (!VENDOR_HAS(d, PJRT_Device_AddressableMemories) ||
+	    sal_vendor_check(d, d->api->PJRT_Device_AddressableMemories(&list.args), NULL) < 0)
+		return 0;
+	*out_list = list.args.memories;
+	return list.args.num_memories;
+}
+
+PJRT_Memory *sal_vendor_memory(const struct sal_stream *s, uint32_t memory)
+{
+	PJRT_Memory *const *list;
+
+	if (memory == 0 || list_memories(s, &list) < memory)
+		return s->memory;
+	return list[memory - 1];
+}
+
+/* In which memory of its chip the buffer is. */
+static uint32_t find_memory(const struct sal_stream *s, PJRT_Buffer *buffer)
+{
+	const struct sal_device *d = s->device;
+	PJRT_Memory *const *list;
+	size_t i, count;
+
+	VENDOR_ARGS(d, PJRT_Buffer_Memory_Args, get, .buffer = buffer);
+
+	if (!VENDOR_HAS(d, PJRT_Buffer_Memory) ||
+	    sal_vendor_check(d, d->api->PJRT_Buffer_Memory(&get.args), NULL) < 0 ||
+	    get.args.memory == s->memory)
+		return 0;
+	count = list_memories(s, &list);
+	for (i = 0; i < count; i++)
+		if (list[i] == get.args.memory)
+			return (uint32_t)i + 1;
+	return 0;
+}
+
+int sal_vendor_shape(const struct sal_stream *s, PJRT_Buffer *buffer, struct vendor_shape *shape,
 		     struct sal_err *err)
 {
+	const struct sal_device *d = s->device;
 	int rc;
 
 	VENDOR_ARGS(d, PJRT_Buffer_ElementType_Args, type, .buffer = buffer);
@@ -81,6 +125,7 @@ int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct ven
 	shape->rank = dims.args.num_dims;
 	if (shape->rank > 0)
 		memcpy(shape->dims, dims.args.dims, shape->rank * sizeof(*shape->dims));
+	shape->memory = find_memory(s, buffer);
 	return describe_order(d, buffer, shape, err);
 }
 
@@ -108,7 +153,7 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	(void)sem_init(&saved->copied, 0, 0);
 	saved->size = b->host_bytes;
 	saved->device = b->stream->device;
-	rc = sal_vendor_shape(b->stream->device, b->buffer, &saved->shape, err);
+	rc = sal_vendor_shape(b->stream, b->buffer, &saved->shape, err);
 	if (rc >= 0)
 		rc = sal_pjrt_download(b, saved->block->bytes, (size_t)saved->size, on_copied,
 				       saved, err);
@@ -140,7 +185,7 @@ static bool has_shape(const struct sal_buffer *b, const struct vendor_shape *sha
 {
 	struct vendor_shape actual;
 
-	return sal_vendor_shape(b->stream->device, b->buffer, &actual, NULL) >= 0 &&
+	return sal_vendor_shape(b->stream, b->buffer, &actual, NULL) >= 0 &&
 	       actual.rank == shape->rank &&
 	       memcmp(actual.minor_to_major, shape->minor_to_major,
 		      shape->rank * sizeof(*shape->minor_to_major)) == 0;
@@ -155,7 +200,7 @@ static int restore_rows(struct sal_buffer *b, struct sal_saved *saved, struct sa
 	VENDOR_ARGS(d, PJRT_Client_BufferFromHostBuffer_Args, put, .client = s->client,
 		    .data = saved->block->bytes, .type = saved->shape.type,
 		    .dims = saved->shape.dims, .num_dims = saved->shape.rank, .device = s->chip,
-		    .memory = s->memory,
+		    .memory = sal_vendor_memory(s, saved->shape.memory),
 		    .host_buffer_semantics = PJRT_HostBufferSemantics_kMutableZeroCopy);
 
 	rc = sal_vendor_check(d, d->api->PJRT_Client_BufferFromHostBuffer(&put.args), err);
@@ -214,7 +259,8 @@ static int restore_ordered(struct sal_buffer *b, struct sal_saved *saved, struct
 
 	VENDOR_ARGS(d, PJRT_Client_CreateBuffersForAsyncHostToDevice_Args, create,
 		    .client = s->client, .shape_specs = &spec, .num_shape_specs = 1,
-		    .device_layouts = layouts, .num_device_layouts = 1, .memory = s->memory);
+		    .device_layouts = layouts, .num_device_layouts = 1,
+		    .memory = sal_vendor_memory(s, saved->shape.memory));
 	VENDOR_ARGS(d, PJRT_AsyncHostToDeviceTransferManager_Destroy_Args, end,
 		    .extension_start = NULL);
 
@@ -254,6 +300,13 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 	}
 	*out_buffer = b;
 	return SAL_OK;
+}
+
+int sal_vendor_restore(struct sal_stream *s, uint32_t memory, struct sal_saved *take_saved,
+		       struct sal_buffer **out_buffer, struct sal_err *err)
+{
+	take_saved->shape.memory = memory;
+	return sal_pjrt_restore(s, take_saved, out_buffer, err);
 }
 
 /* Gives all complete pages of the buffer back to the system. The rest at both ends is small. */

@@ -17,15 +17,21 @@ struct vendor_shape {
 	int64_t dims[VENDOR_RANK_MAX];
 	int64_t minor_to_major[VENDOR_RANK_MAX];
 	bool row_major;
+	uint32_t memory; /* a number as in base/facts.h */
 };
 
-int sal_vendor_shape(const struct sal_device *d, PJRT_Buffer *buffer, struct vendor_shape *shape,
+/* The memory of the chip with this number; NULL: the plugin knows none. */
+PJRT_Memory *sal_vendor_memory(const struct sal_stream *s, uint32_t memory);
+int sal_vendor_shape(const struct sal_stream *s, PJRT_Buffer *buffer, struct vendor_shape *shape,
 		     struct sal_err *err);
 
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);
+/* The same, but to another memory of the chip. */
+int sal_vendor_restore(struct sal_stream *s, uint32_t memory, struct sal_saved *take_saved,
+		       struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_pjrt_empty(struct sal_buffer *b);
 int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved);

@@ -187,9 +187,10 @@ int sal_pjrt_upload(struct sal_stream *s, const struct sal_array *array, const v
 		    struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_pjrt_download(struct sal_buffer *b, void *dst, size_t size, sal_done_fn *done, void *ctx,
 		      struct sal_err *err);
-int sal_pjrt_copy(struct sal_buffer *b, struct sal_buffer **out_buffer, struct sal_err *err);
-int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, struct sal_buffer **out_buffer,
-		     struct sal_err *err);
+int sal_pjrt_copy(struct sal_buffer *b, uint32_t memory, struct sal_buffer **out_buffer,
+		  struct sal_err *err);
+int sal_pjrt_copy_to(struct sal_buffer *b, struct sal_stream *chip, uint32_t memory,
+		     struct sal_buffer **out_buffer, struct sal_err *err);
 int sal_pjrt_when_ready(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 void sal_pjrt_free_buffer(struct sal_buffer *b);
 

@@ -15,6 +15,7 @@
 #include "service/idmap.h"
 #include "service/ledger.h"
 #include "service/memory/buffer.h"
+#include "service/memory/host.h"
 #include "service/memory/memory.h"
 #include "service/memory/program.h"
 #include "service/profile/recall.h"
@@ -96,6 +97,8 @@ static enum svc_taken make_outputs(struct svc_session *s, const struct sal_msg_e
 			if (taken != SVC_TAKEN)
 				return taken;
 			b->chip = chip;
+			if (svc_host_is_kind(s->server, facts->outputs[i].memory_kind))
+				svc_host_enter(b);
 			x->outputs[x->output_count++] = svc_buffer_ref(b);
 		}
 	}
@@ -210,14 +213,20 @@ static void refuse_nested(struct svc_execution *x) SVC_LOCKED
 	refuse_execution(x, SAL_RESOURCE_EXHAUSTED, text);
 }
 
-static bool is_beyond(const struct svc_execution *x)
+/* An output is beyond a limit: err has the reason. */
+static bool is_beyond(const struct svc_execution *x, struct sal_err *err)
 {
 	size_t i;
 
-	for (i = 0; i < x->output_count; i++)
+	for (i = 0; i < x->output_count && err->code == 0; i++)
 		if (x->outputs[i]->is_beyond)
-			return true;
-	return false;
+			(void)sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
+					  "salusd: too many buffers; `salus limits` tells how many "
+					  "a job may have");
+		else if (x->outputs[i]->code)
+			(void)sal_err_set(err, (enum sal_code)x->outputs[i]->code, "%s",
+					  x->outputs[i]->text ? x->outputs[i]->text : "");
+	return err->code != 0;
 }
 
 /* Charge the execution to the limits of the queue. svc_execution_free gives this back. */
@@ -252,11 +261,7 @@ static void submit(struct svc_session *s, const struct sal_msg_execute *m, struc
 		(void)sal_err_set(&err, SAL_INVALID_ARGUMENT, "salusd: there is no buffer %" PRIu64,
 				  ids[missing]);
 		refuse_execution(x, err.code, err.text);
-	} else if (is_beyond(x)) {
-		refuse_execution(
-			x, SAL_RESOURCE_EXHAUSTED,
-			"salusd: too many buffers; `salus limits` tells how many a job may have");
-	} else if (take_limits(x, bytes_of(m), &err) < 0) {
+	} else if (is_beyond(x, &err) || take_limits(x, bytes_of(m), &err) < 0) {
 		refuse_execution(x, err.code, err.text);
 	} else {
 		take_donated(s, m, x);

@@ -233,6 +233,7 @@ static void init(struct svc_session *s, struct svc_server *server, const struct 
 	s->devices = svc_kind_wish(server, hello);
 	s->patience.understands = hello->minor >= SAL_MINOR_NEWS;
 	s->takes_back = hello->minor >= SAL_MINOR_REFUSED;
+	s->names_memories = hello->minor >= SAL_MINOR_MEMORIES;
 	copy_name(s->name, hello->name);
 	s->pid = peer->pid;
 	s->uid = peer->uid;

@@ -94,6 +94,7 @@ struct svc_session {
 	/* Records whose iteration is not granted, or whose errand is not done. */
 	uint32_t waiting_count;
 	struct svc_patience patience;
+	bool names_memories; /* the client's uploads and copies name a memory of the device */
 	bool takes_back; /* the client knows SAL_MSG_REFUSED: it gets donated arguments back */
 
 	/* on the device */

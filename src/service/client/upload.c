@@ -13,6 +13,7 @@
 #include "service/client/session.h"
 #include "service/idmap.h"
 #include "service/memory/buffer.h"
+#include "service/memory/host.h"
 #include "service/memory/memory.h"
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
@@ -82,6 +83,18 @@ static uint32_t open_stream(struct svc_session *s) SVC_LOCKED
 	return atomic_load(&s->server->streams[stream].device) ? stream : svc_stream_first(s);
 }
 
+/* In which memory of its device the client wants the buffer. */
+static uint32_t memory_of(const struct svc_session *s, const struct sal_header *h)
+{
+	return s->names_memories ? h->memory : 0;
+}
+
+/* The device's memory that a buffer on its way will take. */
+static uint64_t promise_of(const struct svc_buffer *b)
+{
+	return b->is_on_host ? 0 : svc_buffer_charge(b);
+}
+
 /* There is never room for a buffer: the text has the numbers. */
 static void explain_refusal(struct svc_session *s, struct sal_err *err) SVC_LOCKED
 {
@@ -113,7 +126,7 @@ static void upload_settle(struct svc_errand *errand) SVC_LOCKED
 	struct upload *u = (struct upload *)errand;
 	struct svc_session *s = u->session;
 
-	s->promised_bytes -= svc_buffer_charge(u->buffer);
+	s->promised_bytes -= promise_of(u->buffer);
 	svc_waiting_end(s);
 	if (u->code < 0)
 		svc_buffer_fail(u->buffer, u->err.code, u->err.text);
@@ -144,11 +157,16 @@ static enum svc_taken upload_post(struct svc_session *s, const struct sal_msg_up
 	u->at = m->from.size > 0 ? svc_session_place(s, &m->from) : u->data;
 	u->stream = open_stream(s);
 	memcpy(u->dims, dims, m->rank * sizeof(*dims));
-	u->array = (struct sal_array){ .type = m->type, .rank = m->rank, .dims = u->dims };
+	u->array = (struct sal_array){
+		.type = m->type,
+		.rank = m->rank,
+		.dims = u->dims,
+		.memory = memory_of(s, &m->header),
+	};
 	if (tail > 0)
 		memcpy(u->data, dims + m->rank, tail);
 	atomic_init(&u->refs, 1);
-	s->promised_bytes += svc_buffer_charge(b);
+	s->promised_bytes += promise_of(b);
 	svc_waiting_begin(s);
 	svc_errand_post(s, &u->errand);
 	svc_buffer_come(b);
@@ -159,20 +177,24 @@ enum svc_taken svc_take_upload(struct svc_session *s, const struct sal_msg_uploa
 {
 	const int64_t *dims = (const int64_t *)(m + 1);
 	struct sal_err err = { 0 };
+	bool is_on_host = svc_host_is(s->server, memory_of(s, &m->header));
 	enum svc_answer answer;
 	struct svc_buffer *b;
 	enum svc_taken taken;
 
 	if ((m->from.size > 0 && !svc_session_place(s, &m->from)) || !size_adds_up(m, dims) ||
-	    svc_idmap_find(&s->buffers, m->id) || m->header.device >= s->devices)
+	    svc_idmap_find(&s->buffers, m->id) || m->header.device >= s->devices ||
+	    !svc_host_knows(s->server, memory_of(s, &m->header)))
 		return SVC_BROKEN;
-	answer = svc_memory_ask(s, m->size > SVC_BUFFER_BYTES_MIN ? m->size : SVC_BUFFER_BYTES_MIN);
+	answer = is_on_host ? SVC_YES : svc_memory_ask(s, svc_bytes_charge(m->size));
 	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
 	taken = svc_new_buffer(s, m->id, m->size, &b);
 	if (taken != SVC_TAKEN)
 		return taken;
 	b->chip = m->header.device;
+	if (is_on_host)
+		svc_host_enter(b);
 	if (answer == SVC_YES && b->code == 0)
 		return upload_post(s, m, b);
 	if (b->code == 0) {
@@ -189,6 +211,7 @@ struct copy {
 	struct svc_errand errand;
 	struct svc_buffer *from, *to; /* owned references */
 	struct sal_buffer *device;
+	uint32_t memory; /* of the target's chip */
 	bool has_room; /* the session's promised bytes contain the copy */
 	struct sal_err err; /* from the start: there is no room */
 };
@@ -214,10 +237,10 @@ static int copy_on_device(struct copy *c)
 	const struct sal_device_ops *vendor = svc_vendor(server);
 
 	if (c->to->chip == c->from->chip)
-		return vendor->copy(c->from->device, &c->device, &c->err);
+		return vendor->copy(c->from->device, c->memory, &c->device, &c->err);
 	return vendor->copy_to(c->from->device,
-			       svc_stream_chip(server, c->from->stream, c->to->chip), &c->device,
-			       &c->err);
+			       svc_stream_chip(server, c->from->stream, c->to->chip), c->memory,
+			       &c->device, &c->err);
 }
 
 static void copy_call(struct svc_errand *errand)
@@ -244,7 +267,7 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_session *s = c->from->session;
 
 	if (c->has_room)
-		s->promised_bytes -= svc_buffer_charge(c->to);
+		s->promised_bytes -= promise_of(c->to);
 	svc_waiting_end(s);
 	if (c->err.code)
 		svc_buffer_fail(c->to, c->err.code, c->err.text);
@@ -268,8 +291,9 @@ static void copy_start(struct svc_waiter *w) SVC_LOCKED
  * A copy without room waits for its source, too: if the source fails, the user has to know that
  * reason.
  */
-static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
-				struct svc_buffer *to, bool has_room) SVC_LOCKED
+static enum svc_taken copy_post(struct svc_session *s, const struct sal_msg_copy *m,
+				struct svc_buffer *from, struct svc_buffer *to,
+				bool has_room) SVC_LOCKED
 {
 	struct copy *c = calloc(1, sizeof(*c));
 
@@ -281,9 +305,10 @@ static enum svc_taken copy_post(struct svc_session *s, struct svc_buffer *from,
 					 .is_brief = from->bytes <= SVC_BRIEF_BYTES };
 	c->from = svc_buffer_ref(from);
 	c->to = svc_buffer_ref(to);
+	c->memory = memory_of(s, &m->header);
 	c->has_room = has_room;
 	if (has_room)
-		s->promised_bytes += svc_buffer_charge(to);
+		s->promised_bytes += promise_of(to);
 	else
 		explain_refusal(s, &c->err);
 	svc_waiting_begin(s);
@@ -295,28 +320,34 @@ enum svc_taken svc_take_copy(struct svc_session *s, const struct sal_msg_copy *m
 {
 	struct svc_buffer *from = svc_idmap_find(&s->buffers, m->from);
 	uint64_t bytes = from ? from->bytes : 0;
+	bool is_on_host = svc_host_is(s->server, memory_of(s, &m->header));
 	enum svc_answer answer;
 	struct svc_buffer *to;
 	enum svc_taken taken;
 
-	if (svc_idmap_find(&s->buffers, m->to) || m->header.device >= s->devices)
+	if (svc_idmap_find(&s->buffers, m->to) || m->header.device >= s->devices ||
+	    !svc_host_knows(s->server, memory_of(s, &m->header)))
 		return SVC_BROKEN;
 	if (from && from->code)
 		answer = SVC_NO; /* it needs no room */
 	else
-		answer = svc_memory_ask(s, svc_bytes_charge(bytes));
+		answer = svc_memory_ask(s, is_on_host ? 0 : svc_bytes_charge(bytes));
 	if (answer == SVC_LATER)
 		return SVC_TAKE_LATER;
 	taken = svc_new_buffer(s, m->to, bytes, &to);
-	if (taken != SVC_TAKEN || to->code)
+	if (taken != SVC_TAKEN)
 		return taken;
 	to->chip = m->header.device;
+	if (is_on_host)
+		svc_host_enter(to);
+	if (to->code)
+		return taken;
 	if (!from)
 		svc_buffer_fail(to, SAL_INVALID_ARGUMENT,
 				"copied from a buffer that does not exist");
 	else if (from->code)
 		svc_buffer_fail(to, from->code, from->text);
 	else
-		return copy_post(s, from, to, answer == SVC_YES);
+		return copy_post(s, m, from, to, answer == SVC_YES);
 	return SVC_TAKEN;
 }

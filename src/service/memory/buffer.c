@@ -7,6 +7,7 @@
 #include "service/client/session.h"
 #include "service/ledger.h"
 #include "service/memory/freeing.h"
+#include "service/memory/host.h"
 #include "service/memory/memory.h"
 #include "service/memory/real.h"
 #include "service/server.h"
@@ -37,13 +38,31 @@ struct svc_buffer *svc_buffer_ref(struct svc_buffer *b)
 	return b;
 }
 
+static void count(struct svc_buffer *b) SVC_LOCKED
+{
+	struct svc_session *s = b->session;
+
+	b->counted = true;
+	svc_real_count(s, b->bytes, true);
+	if (b->is_on_host)
+		return;
+	s->live_bytes += b->bytes;
+	s->charged_bytes += svc_buffer_charge(b);
+	if (s->live_bytes > s->peak_bytes)
+		s->peak_bytes = s->live_bytes;
+	svc_memory_publish(s);
+}
+
 static void uncount(struct svc_buffer *b) SVC_LOCKED
 {
+	svc_host_leave(b);
 	if (!b->counted)
 		return;
 	b->counted = false;
-	b->session->live_bytes -= b->bytes;
 	svc_real_count(b->session, b->bytes, false);
+	if (b->is_on_host)
+		return;
+	b->session->live_bytes -= b->bytes;
 	b->session->charged_bytes -= svc_buffer_charge(b);
 	svc_memory_publish(b->session);
 }
@@ -77,9 +96,9 @@ void svc_buffer_unref(struct svc_buffer *b)
 		svc_buffer_destroy(b);
 		return;
 	}
+	svc_host_leave(b); /* its owner may use the limit again */
 	TAILQ_INSERT_TAIL(&s->trash, b, link);
-	if (b->counted)
-		s->freeing_bytes += svc_buffer_charge(b);
+	s->freeing_bytes += svc_buffer_held(b);
 	svc_freeing_post(s);
 }
 
@@ -113,19 +132,11 @@ void svc_buffer_wait(struct svc_buffer *b, struct svc_waiter *w)
 
 void svc_buffer_set(struct svc_buffer *b, struct sal_buffer *take_device, uint32_t stream)
 {
-	struct svc_session *s = b->session;
-
-	svc_assert_locked(s->server);
+	svc_assert_locked(b->session->server);
 	SAL_ASSERT(!b->device && !b->saved);
 	b->device = take_device;
 	b->stream = stream;
-	b->counted = true;
-	s->live_bytes += b->bytes;
-	svc_real_count(s, b->bytes, true);
-	s->charged_bytes += svc_buffer_charge(b);
-	if (s->live_bytes > s->peak_bytes)
-		s->peak_bytes = s->live_bytes;
-	svc_memory_publish(s);
+	count(b);
 	release_waiters(b);
 }
 
@@ -142,5 +153,6 @@ void svc_buffer_fail(struct svc_buffer *b, int code, const char *text)
 	b->code = code < 0 ? -code : code;
 	free(b->text);
 	b->text = strdup(text ? text : "");
+	svc_host_leave(b);
 	release_waiters(b);
 }

@@ -51,7 +51,9 @@ struct svc_buffer {
 	int code; /* not 0: the buffer failed */
 	char *text; /* owned; why it failed */
 	uint64_t bytes;
-	bool counted; /* in session->live_bytes and charged_bytes */
+	bool counted; /* in session->live_bytes and charged_bytes, unless it is on the host */
+	bool is_on_host; /* see host.h; does not change after the buffer has contents */
+	uint64_t host_bytes; /* taken from the limit of host bytes */
 	bool is_beyond; /* the buffer failed because of the limit of buffers */
 	bool is_coming;
 	_Atomic uint32_t pins; /* started executions that may call Python use it: see paging.c */
@@ -70,6 +72,11 @@ static inline uint64_t svc_bytes_charge(uint64_t bytes)
 static inline uint64_t svc_buffer_charge(const struct svc_buffer *b)
 {
 	return svc_bytes_charge(b->bytes);
+}
+/* What it has of the device's memory, or had when it was paged out. */
+static inline uint64_t svc_buffer_held(const struct svc_buffer *b)
+{
+	return b->counted && !b->is_on_host ? svc_buffer_charge(b) : 0;
 }
 static inline bool svc_buffer_is_resident(const struct svc_buffer *b)
 {

@@ -85,8 +85,7 @@ static void settle(struct svc_errand *errand) SVC_LOCKED
 
 	while ((b = TAILQ_FIRST(&s->freeing.batch))) {
 		TAILQ_REMOVE(&s->freeing.batch, b, link);
-		if (b->counted)
-			s->freeing_bytes -= svc_buffer_charge(b);
+		s->freeing_bytes -= svc_buffer_held(b);
 		svc_buffer_destroy(b);
 	}
 	while ((p = STAILQ_FIRST(&s->freeing.programs))) {

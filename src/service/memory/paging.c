@@ -33,7 +33,7 @@ static struct svc_session *session_of(struct svc_transit *t)
 	return SAL_CONTAINER_OF(t, struct svc_session, transit);
 }
 
-/* List all buffers of the session that have memory, with a reference to each. */
+/* List all buffers of the session that have the device's memory, with a reference to each. */
 static void list_buffers(struct svc_transit *t) SVC_LOCKED
 {
 	struct svc_session *s = session_of(t);
@@ -49,7 +49,7 @@ static void list_buffers(struct svc_transit *t) SVC_LOCKED
 		return;
 	}
 	TAILQ_FOREACH(b, &s->all, link)
-		if (b->device || b->saved)
+		if ((b->device || b->saved) && !b->is_on_host)
 			t->list[t->count++] = svc_buffer_ref(b);
 }
 

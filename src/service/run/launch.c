@@ -45,9 +45,12 @@ uint64_t svc_execution_growth(const struct svc_execution *x)
 	size_t i;
 
 	for (i = 0; i < x->output_count; i++)
-		made += svc_buffer_charge(x->outputs[i]);
-	for (i = 0; i < x->donated_count; i++)
-		taken += svc_buffer_charge(x->args[x->donated[i]]);
+		made += x->outputs[i]->is_on_host ? 0 : svc_buffer_charge(x->outputs[i]);
+	for (i = 0; i < x->donated_count; i++) {
+		const struct svc_buffer *b = x->args[x->donated[i]];
+
+		taken += b->is_on_host ? 0 : svc_buffer_charge(b);
+	}
 	return made > taken ? svc_memory_round(x->session->server, made - taken) : 0;
 }
 

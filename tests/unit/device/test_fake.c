@@ -76,7 +76,7 @@ static void bench_close(struct bench *t)
 
 static int put(struct bench *t, int64_t size, struct sal_buffer **out_buffer)
 {
-	const struct sal_array array = { U8, 1, &size };
+	const struct sal_array array = { .type = U8, .rank = 1, .dims = &size };
 	void *data = calloc(1, (size_t)size + 1);
 	int rc = ops->upload(t->stream, &array, data, SAL_UPLOAD_COPY, NULL, NULL, out_buffer,
 			     &t->err);
@@ -133,7 +133,7 @@ static void memory_is_limited(void **state)
 	assert_null(b);
 	assert_int_equal(put(&t, 40, &b), SAL_OK);
 	assert_int_equal(put(&t, 1, &c), -SAL_RESOURCE_EXHAUSTED);
-	assert_int_equal(ops->copy(a, &c, &t.err), -SAL_RESOURCE_EXHAUSTED);
+	assert_int_equal(ops->copy(a, 0, &c, &t.err), -SAL_RESOURCE_EXHAUSTED);
 	ops->free_buffer(a);
 	assert_int_equal(put(&t, 60, &a), SAL_OK);
 	ops->free_buffer(a);
@@ -235,7 +235,7 @@ static void paging_fails_when_told_to(void **state)
 	assert_int_equal(ops->download(b, bytes, 3, note, &o, &t.err), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);
 	ops->free_buffer(b);
-	assert_int_equal(ops->copy(a, &b, &t.err), -SAL_DEADLINE_EXCEEDED);
+	assert_int_equal(ops->copy(a, 0, &b, &t.err), -SAL_DEADLINE_EXCEEDED);
 	assert_int_equal(ops->when_ready(a, note, &o, &t.err), -SAL_NOT_FOUND);
 	assert_int_equal(ops->when_ready(a, note, &o, &t.err), SAL_OK);
 	assert_int_equal(wait_for(&o), SAL_OK);

@@ -80,6 +80,7 @@ static void constants(void **state)
 	assert_int_equal(SAL_WIRE_MAJOR, 1);
 	assert_int_equal(SAL_MINOR_HOLDING, 2);
 	assert_int_equal(SAL_MINOR_REFUSED, 4);
+	assert_int_equal(SAL_MINOR_MEMORIES, 7);
 	assert_int_equal(SAL_MSG_REFUSED, 67);
 	assert_int_equal(SAL_HELLO_BYTES_MIN, 184);
 	assert_int_equal(SAL_HELLO_INFERENCE, 1);
@@ -229,7 +230,7 @@ static void upload(void **state)
 		int64_t dims[2];
 		unsigned char bytes[8];
 	} all = {
-		.m = { .header = { .size = 80, .type = SAL_MSG_UPLOAD },
+		.m = { .header = { .size = 80, .type = SAL_MSG_UPLOAD, .device = 3, .memory = 2 },
 		       .id = ID1,
 		       .type = 11,
 		       .rank = 2,
@@ -241,7 +242,7 @@ static void upload(void **state)
 
 	(void)state;
 	assert_bytes(&all, sizeof(all),
-		     "50000000 0500 0000 " HEX1 "0b000000 02000000 " /* type, rank */
+		     "50000000 0500 03 02 " HEX1 "0b000000 02000000 " /* type, rank */
 		     "0400000000000000 " /* size */
 		     "00000000 00000000 " HEX2 "+8 " /* from */
 		     "0100000000000000 feffffffffffffff " /* dims */
@@ -305,13 +306,13 @@ static void forget(void **state)
 static void copy(void **state)
 {
 	struct sal_msg_copy m = {
-		.header = { .size = sizeof(m), .type = SAL_MSG_COPY },
+		.header = { .size = sizeof(m), .type = SAL_MSG_COPY, .device = 3, .memory = 2 },
 		.from = ID1,
 		.to = ID2,
 	};
 
 	(void)state;
-	assert_bytes(&m, sizeof(m), "18000000 0900 0000 " HEX1 HEX2);
+	assert_bytes(&m, sizeof(m), "18000000 0900 03 02 " HEX1 HEX2);
 }
 
 static void await_buffer(void **state)
