@@ -196,15 +196,18 @@ class Memory:
 class Peaks(Free):
     """Measures the memory of the one script that runs."""
 
-    peak = None
+    peak = cores = None
 
     def started(self, pid, _arrival):
+        if self.cores:
+            os.sched_setaffinity(pid, self.cores)
         self.peak = Peak(pid)
 
 
-def peak_of(stage, argv):
+def peak_of(stage, argv, cores=None):
     """The most memory of a script that runs alone without Salus, in bytes. Its programs must be in the cache."""
     with Peaks(stage) as host:
+        host.cores = cores
         play_each(stage, host, [Arrival("peak", 0, tuple(argv), 1)])
         host.peak.close()
         return host.peak.peak_bytes

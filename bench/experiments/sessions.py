@@ -12,7 +12,7 @@ from sharing_fill import work_by_window
 from sharing_rows import percentile
 
 FIGURE = "no figure of the paper"
-ESTIMATE_S = (25, 150)
+ESTIMATE_S = (15, 150)
 ACTIVE, STEP_MS, MODEL_MB = 16, 5, 1
 
 

@@ -6,18 +6,17 @@ from machine import median
 from sharing_fill import batch_for, cnn_of, rotated, serve_once, timed
 
 FIGURE = "no figure of the paper"
-ESTIMATE_S = (35, 200)
-LENGTHS_MS = (5, 30, 150)
+ESTIMATE_S = (40, 200)
 
 
 def measure(stage, record, options):
-    seconds, rounds = options.pick((1.0, 2), (2.5, 9))
+    seconds, rounds, lengths_ms = options.pick((1.0, 2, (5, 30)), (2.5, 9, (5, 30, 150)))
     with Free(stage) as free, stage.daemon("--policy", "mix") as daemon:
         plain = free.start_job("server"), free.start_job("training")
         salus = *daemon.start_jobs("server", kind="inference"), *daemon.start_jobs("training")
         batch = batch_for(plain[0], 1e-3)
         ways = {"alone": (plain[0], None), "free": plain, "mix": salus}
-        for length_ms, what in zip(LENGTHS_MS, cnn_of(stage, *LENGTHS_MS)):
+        for length_ms, what in zip(lengths_ms, cnn_of(stage, *lengths_ms)):
             for job in (plain[1], salus[1]):
                 timed(job, what, 3)
             found = {way: [] for way in ways}

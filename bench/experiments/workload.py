@@ -65,10 +65,11 @@ def draw(kinds, count, shortest_s, longest_s, within_s, seed):
     return arrivals
 
 
-def needs(stage, batch):
-    """What a job of this batch needs beyond its process, and the memory of that process, in bytes."""
-    small = peak_of(stage, (SCRIPT, "--steps", "4", "--batch", "8"))
-    return max(peak_of(stage, (SCRIPT, "--steps", "4", "--batch", str(batch))) - small, MIB), small
+def needs(stage, batch, cores=None):
+    """What a job of this batch needs beyond its process, and the memory of that process, in bytes. cores: those that the
+    process may use."""
+    small = peak_of(stage, (SCRIPT, "--steps", "4", "--batch", "8"), cores)
+    return max(peak_of(stage, (SCRIPT, "--steps", "4", "--batch", str(batch)), cores) - small, MIB), small
 
 
 def roomy(stage, batch, jobs):
