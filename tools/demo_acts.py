@@ -95,11 +95,11 @@ class Play:
         return Job(name, "search.py", ["--steps", self.pick("4", "8"), "--batch", str(batch), "--width", "2048",
                                        "--seed", str(seed)])
 
-    def convnet(self, name, steps, seed=0):
-        return Job(name, "cnn.py", ["--steps", str(steps), "--batch", "256", "--seed", str(seed)])
+    def convnet(self, name, steps, seed=0, every=20):
+        return Job(name, "cnn.py", ["--steps", str(steps), "--batch", "256", "--seed", str(seed), "--every", str(every)])
 
     def server(self):
-        return Job("server", "inference.py", ["--rate", "100", "--requests", self.pick("20", "300")], "inference")
+        return Job("server", "inference.py", ["--rate", "100", "--requests", self.pick("20", "500")], "inference")
 
     def trial(self, number):
         return Job(f"trial-{number}", "search.py", ["--trial", str(number), "--steps", self.pick("20", "60"),
@@ -134,9 +134,7 @@ class Play:
                   "seconds until all have ended")
         lost, lost_s = self.too_many(jobs, size)
         queue = self.one_by_one(jobs, "act1-queue")
-        # One lane, so that salusd itself has no more memory than the others may have: a process needs about twice what its
-        # program declares, and salusd counts what is declared.
-        daemon = self.stage.start_daemon("act1", "--policy", "pack", "--lanes", "1", "--memory", f"{size}MiB")
+        daemon = self.stage.start_daemon("act1", "--policy", "pack", "--memory", f"{size}MiB")
         idle_bytes, peak = data_bytes(daemon.process.pid), Peak(daemon.process.pid)
         salus = self.all_at_once(jobs, "act1-salus", daemon)
         peak.close()
@@ -231,7 +229,8 @@ class Play:
     # Act 4.
 
     def serving(self):
-        jobs = [self.convnet(f"training-{i}", 5000, i) for i in self.pick((1,), (1, 2, 3))]
+        # Steps are counted by what jobs print, so they print often.
+        jobs = [self.convnet(f"training-{i}", 5000, i, every=5) for i in self.pick((1,), (1, 2, 3))]
         act = Act("A server beside training",
                   f"A server answers 100 requests a second while {len(jobs)} jobs train.",
                   "95th percentile of the latency, ms")
