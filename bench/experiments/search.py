@@ -6,7 +6,7 @@ from kit import lost, makespan, play_in
 from workload import argv_of, fill_caches, measure_kinds, roomy
 
 FIGURE = "figure 11"
-ESTIMATE_S = (45, 1300)
+ESTIMATE_S = (45, 1000)
 BATCH = 32
 WAYS = ("exclusive", "free", "pack")
 
@@ -22,7 +22,7 @@ def trials(kind, count, steps, stops_early):
 
 
 def measure(stage, record, options):
-    count, seconds = options.pick((6, 0.5), (60, 3))
+    count, seconds = options.pick((6, 0.5), (60, 2))
     fill_caches(stage, (8, BATCH))
     kind, = measure_kinds(stage, (BATCH,), (0.2,), options.pick(60, 300))
     memory, steps = roomy(stage, BATCH, count), max(8, round(seconds / kind.step_s))
