@@ -84,5 +84,5 @@ def simulate(stage, record, policy, arrivals, played, start_s):
     record.add(f"simulated, {policy}", "mean completion, simulated / real", mean, "", "0.95 to 1.05", SEED)
     record.add(f"simulated, {policy}", "error of a job, median", median(errors) * 100, "%", seed=SEED)
     record.add(f"simulated, {policy}", "error of a job, p95", percentile(errors, 95) * 100, "%", seed=SEED)
-    record.add_series(policy, sorted([real[name], jobs[name]] for name in real), "completion time, s, measured",
-                      "simulated", "simulated")
+    record.add_pairs(policy, sorted([real[name], jobs[name]] for name in real), "completion time, s, measured",
+                     "simulated", "simulated")

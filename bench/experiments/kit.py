@@ -88,6 +88,10 @@ class Record:
         """A curve: points, and what its axes are. plot: which plot of the experiment, if it has several."""
         self.lines.append({"series": name, "points": points, "x": x, "y": y, "plot": plot})
 
+    def add_pairs(self, name, pairs, x, y, plot):
+        """Dots, to be compared with the diagonal: two numbers that should be equal."""
+        self.lines.append({"series": name, "pairs": pairs, "x": x, "y": y, "plot": plot})
+
     def add_spans(self, name, spans, x):
         """A row of a timeline: the [start, end] of its pieces."""
         self.lines.append({"series": name, "spans": spans, "x": x, "plot": ""})

@@ -119,15 +119,14 @@ def test_a_full_run_counts_before_a_later_quick_one(tmp_path):
     assert [line["value"] for line in lines if "row" in line] == [1]
 
 
-def fill_all_kinds(record):
+def fill_curves(record):
     record.add("srtf", "mean", [1, 2, 3], "s", ">= 3")
     record.add_series("srtf", [3, 1, 2], "jobs", "time, s")
-    record.add_series("srtf", [[0, 1], [1, 2]], "measured", "simulated", "simulated")
-    record.add_spans("long", [[0, 1], [2, 3.5]], "s")
+    record.add_pairs("srtf", [[0, 1], [1, 2]], "measured", "simulated", "simulated")
 
 
 def test_tables_and_plots(tmp_path):
-    measured(tmp_path, "arrivals", lambda record: (fill_all_kinds(record), record.lines.pop()))
+    measured(tmp_path, "arrivals", fill_curves)
     measured(tmp_path, "timeline", lambda record: record.add_spans("long", [[0, 1], [2, 3.5]], "s"))
     runs = report.read(tmp_path)
     for experiment, lines in runs.items():
@@ -180,7 +179,7 @@ def test_simulated_times_are_compared_by_job(tmp_path):
     arrivals.simulate(types.SimpleNamespace(dir=str(tmp_path), build=str(BUILD)), record, "srtf", jobs, played, 0.25)
     ratio, *_ = (line["value"] for line in record.lines if line.get("column", "").startswith("mean completion"))
     assert ratio == pytest.approx(1, abs=0.02)
-    assert record.lines[-1]["points"] == [pytest.approx([0.75, 0.75], abs=0.02), pytest.approx([1.75, 1.75], abs=0.02)]
+    assert record.lines[-1]["pairs"] == [pytest.approx([0.75, 0.75], abs=0.02), pytest.approx([1.75, 1.75], abs=0.02)]
 
 
 # The program.
