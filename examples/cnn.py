@@ -40,7 +40,7 @@ def images(rng, n):
 
 
 def main():
-    args = arguments(__doc__, steps=100, batch=64, lr=2e-3, every=20)
+    args = arguments(__doc__, steps=100, batch=64, lr=2e-3)
     rng = np.random.default_rng(args.seed)
     model = CNN()
     params = model.init(jax.random.key(args.seed), jnp.zeros((1, SIZE, SIZE, 1)))
@@ -62,7 +62,7 @@ def main():
     for i in range(args.steps):
         params, state, loss, accuracy = step(params, state, *images(rng, args.batch))
         losses.append(loss)
-        if i % args.every == 0:
+        if i % 20 == 0:
             print(f"step {i:4d}  loss {loss:.4f}  accuracy {accuracy:.2f}", flush=True)
 
     print(f"final loss: {losses[-1]:.6f}")

@@ -95,11 +95,11 @@ class Play:
         return Job(name, "search.py", ["--steps", self.pick("4", "8"), "--batch", str(batch), "--width", "2048",
                                        "--seed", str(seed)])
 
-    def convnet(self, name, steps, seed=0, every=20):
-        return Job(name, "cnn.py", ["--steps", str(steps), "--batch", "256", "--seed", str(seed), "--every", str(every)])
+    def convnet(self, name, steps, seed=0):
+        return Job(name, "cnn.py", ["--steps", str(steps), "--batch", "256", "--seed", str(seed)])
 
     def server(self):
-        return Job("server", "inference.py", ["--rate", "100", "--requests", self.pick("20", "500")], "inference")
+        return Job("server", "inference.py", ["--rate", "100", "--requests", self.pick("20", "400")], "inference")
 
     def trial(self, number):
         return Job(f"trial-{number}", "search.py", ["--trial", str(number), "--steps", self.pick("20", "60"),
@@ -126,7 +126,7 @@ class Play:
     # Act 1.
 
     def memory(self):
-        jobs = [self.wide(f"job-{i}", i, self.pick(2048, 16384)) for i in range(self.pick(2, 5))]
+        jobs = [self.wide(f"job-{i}", i, self.pick(2048, 16384)) for i in range(self.pick(2, 4))]
         size = max(round(1.5 * self.need_bytes / MIB), 64)
         act = Act("More jobs than memory",
                   f"{len(jobs)} training jobs. Each needs up to {self.need_bytes / MIB:.0f} MiB, and the device has {size} "
@@ -170,7 +170,7 @@ class Play:
     # Act 2.
 
     def short_job(self):
-        longs = [self.convnet(f"long-{i}", self.pick(25, 90), i) for i in self.pick((1,), (1, 2, 3))]
+        longs = [self.convnet(f"long-{i}", self.pick(25, 60), i) for i in self.pick((1,), (1, 2, 3))]
         short = self.convnet("short", self.pick(4, 20), 9)
         act = Act("A short job behind long ones",
                   f"{len(longs)} long jobs train. A short one comes when they have begun. Nobody says how long a job takes.",
@@ -229,8 +229,7 @@ class Play:
     # Act 4.
 
     def serving(self):
-        # Steps are counted by what jobs print, so they print often.
-        jobs = [self.convnet(f"training-{i}", 5000, i, every=5) for i in self.pick((1,), (1, 2, 3))]
+        jobs = [self.convnet(f"training-{i}", 5000, i) for i in self.pick((1,), (1, 2, 3))]
         act = Act("A server beside training",
                   f"A server answers 100 requests a second while {len(jobs)} jobs train.",
                   "95th percentile of the latency, ms")
