@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api - the table of functions of PJRT 0.81, and the one symbol the library exports.
+ * api - the table of functions of PJRT 0.81, and the symbol that leads to it.
  *
  * Every slot is filled: a function that is not implemented returns an error with its name. A newer
  * framework calls nothing beyond the version and struct_size that the table states.

@@ -31,6 +31,16 @@ struct things {
 	PJRT_Event *ready;
 };
 
+/* The device of the client before is gone with it. */
+static void use_client(struct bed *t, PJRT_Client *client)
+{
+	ARGS(Client_Devices, a, .client = client);
+
+	ok(api->PJRT_Client_Devices(&a));
+	t->client = client;
+	t->device = a.devices[0];
+}
+
 static void things_create(struct bed *t, struct things *x)
 {
 	x->add = compile(t, PROGRAM_ADD);
@@ -696,12 +706,9 @@ static void a_forked_child_can_start_over(void **state)
 		int bad = code_of(api->PJRT_Client_Create(&a)) != 0;
 
 		if (!bad) {
-			ARGS(Client_Devices, d, .client = a.client);
 			struct things x;
 
-			t->client = a.client;
-			bad += code_of(api->PJRT_Client_Devices(&d)) != 0;
-			t->device = d.devices[0];
+			use_client(t, a.client);
 			things_create(t, &x);
 			bad += things_destroy(&x) != 0;
 			bad += code_of(CALL(Client_Destroy, .client = a.client)) != 0;
@@ -855,7 +862,7 @@ static void sessions_are_tidied_up(void **state)
 
 			if (code_of(api->PJRT_Client_Create(&a)))
 				_exit(1);
-			t->client = a.client;
+			use_client(t, a.client);
 			things_create(t, &x);
 			if (i % 2)
 				_exit(0);

@@ -32,7 +32,9 @@ static void a_newer_jax_is_left_alone(void **state)
 
 static void only_added_functions_are_found(void **state)
 {
-	enum { COUNT = 200 }; /* more than the first piece of memory holds */
+	enum {
+		COUNT = 200
+	}; /* more than the first piece of memory holds */
 	static char functions[COUNT];
 	uint64_t indices[COUNT];
 
