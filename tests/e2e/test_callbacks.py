@@ -199,6 +199,37 @@ def test_who_waits_for_python_holds_up_nobody_and_can_be_killed(served, wait):
     client(STEPS).succeed()
 
 
+ENTANGLED = HEAD + """
+import os, threading
+started, later = threading.Event(), []
+def needs_what_comes_later(x):
+    started.wait()
+    print("calling", flush=True)
+    return np.float32(later[0] + 1)
+try:
+    first = jax.jit(lambda x: scalar(needs_what_comes_later, x))(1.0)
+    later.append(jax.jit(lambda x: x * 2)(3.0))
+    started.set()
+    print(first)
+except Exception as error:
+    print("caught", str(error).splitlines()[0], flush=True)
+    os._exit(7)
+"""
+
+
+def test_a_callback_that_waits_for_what_waits_for_it_is_told_so(served, wait):
+    daemon, client = served()
+    job = client.start(ENTANGLED)
+    job.wait_for("calling")
+    hint = "1 more is queued behind it: a callback that needs their results waits until the job is killed"
+    wait(lambda: hint in daemon.salus("why", 1).stdout.replace("\n", " "), 60, "salus why to tell")
+    wait(lambda: hint in job.stderr, 60, "the job to be told")
+    assert daemon.salus("kill", 1).returncode == 0
+    job.finish(60)
+    assert job.code == 7 and "caught UNAVAILABLE" in job.stdout, job.describe()
+    client(STEPS).succeed()
+
+
 def test_a_job_that_dies_in_its_python_costs_itself(served, wait):
     daemon, client = served()
     neighbour = client.start(STEPS.replace("300", "3000"))

@@ -33,6 +33,7 @@ const char *svc_why_name(const struct sal_session *core)
 /* The iteration called Python in the job's own process, and waits for the return. */
 static void say_calling(struct svc_why *why)
 {
+	uint32_t queued = why->engine.queued;
 	char run[SAL_UNITS_TEXT];
 
 	why->waits_for = "python";
@@ -41,6 +42,11 @@ static void say_calling(struct svc_why *why)
 		      "Python: a callback of the job has not returned.",
 		      sal_duration_format(svc_why_run_ns(why, why->core.running), run, sizeof(run)),
 		      why->core.lane);
+	if (queued > 0)
+		sal_words_add(&why->words,
+			      " %u more %s queued behind it: a callback that needs their results "
+			      "waits until the job is killed.",
+			      queued, queued == 1 ? "is" : "are");
 }
 
 static void say_running(struct svc_why *why)

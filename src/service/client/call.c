@@ -435,7 +435,10 @@ static void launch_when_ready(struct svc_execution *x) SVC_LOCKED;
 
 static void on_argument(struct svc_waiter *w) SVC_LOCKED
 {
-	launch_when_ready(SAL_CONTAINER_OF(w, struct svc_execution, nested_waiter));
+	struct svc_execution *x = SAL_CONTAINER_OF(w, struct svc_execution, nested_waiter);
+
+	x->session->nested_waits--;
+	launch_when_ready(x);
 }
 
 /* An argument may be the output of a nested execution that has not started, or that calls. */
@@ -447,6 +450,7 @@ static void launch_when_ready(struct svc_execution *x)
 		if (!svc_buffer_is_pending(x->args[i]))
 			continue;
 		x->nested_waiter.go = on_argument;
+		x->session->nested_waits++;
 		svc_buffer_wait(x->args[i], &x->nested_waiter);
 		return;
 	}

@@ -32,13 +32,22 @@ static bool has_work(const struct svc_session *s)
 	return s->parked || s->account.used[SVC_COMPILES] > 0 || view.has_work;
 }
 
+/*
+ * A callback needs an array while iterations are queued behind the one that calls. If one of them
+ * makes the array, both wait until the job is killed.
+ */
+static bool is_entangled(const struct svc_session *s)
+{
+	return s->nested_waits > 0 && s->queued_count > 0;
+}
+
 /* The session has work, and none of the work was done since the last check. */
 static bool is_left_waiting(const struct svc_session *s)
 {
 	struct sal_session_view view;
 
 	sal_engine_view(s->server->engine, s->core, &view);
-	return has_work(s) && !view.running && !view.closing &&
+	return has_work(s) && (!view.running || is_entangled(s)) && !view.closing &&
 	       view.done_iterations == s->patience.iterations &&
 	       s->patience.tasks_done == s->patience.tasks;
 }

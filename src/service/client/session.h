@@ -123,6 +123,7 @@ struct svc_session {
 	TAILQ_HEAD(, svc_execution) executions; /* submitted and not yet ended */
 	LIST_HEAD(, svc_call) calls; /* calls of its programs that it has not answered */
 	uint64_t call_count; /* calls so far */
+	uint32_t nested_waits; /* nested executions that wait for an argument */
 	uint64_t call_ns; /* learned: how long its client is silent in a call */
 	uint32_t queued_count; /* executions that were not granted */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
