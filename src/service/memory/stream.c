@@ -3,6 +3,7 @@
 
 #include "base/log/log.h"
 #include "core/view.h"
+#include "heap/meter.h"
 #include "service/client/session.h"
 #include "service/server.h"
 
@@ -145,10 +146,13 @@ int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *
 {
 	struct svc_stream *s = &server->streams[stream];
 	struct sal_stream *device;
+	struct sal_payer before;
 	int rc = SAL_OK;
 
 	if (atomic_load(&s->device))
 		return SAL_OK;
+	/* A stream outlives its session: no session pays for the vendor's client. */
+	before = sal_payer_set(sal_payer_for(SAL_NO_METER, false));
 	/* Only threads that need this stream wait here. */
 	(void)pthread_mutex_lock(&s->opening);
 	if (!atomic_load(&s->device)) {
@@ -157,5 +161,6 @@ int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *
 			atomic_store(&s->device, device);
 	}
 	(void)pthread_mutex_unlock(&s->opening);
+	(void)sal_payer_set(before);
 	return rc;
 }
