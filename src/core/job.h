@@ -54,6 +54,9 @@ struct sal_pace {
 	uint64_t scratch_bytes; /* the most scratch that a run really took; 0: unknown */
 };
 
+/* Runs that take so much more than fits, and 5 % of the device, are no reason to refuse a program. */
+#define SAL_SCRATCH_TOLERANCE (UINT64_C(32) << 20)
+
 struct sal_iteration {
 	uint64_t id; /* chosen by the caller, unique within the session */
 	uint64_t program; /* number of its program; for traces */

@@ -9,9 +9,10 @@
  * The first run of a program has a margin, which is the caller's guess. The margin counts for this
  * run only: afterwards the session needs what the run took.
  *
- * Only what a program states is a reason to refuse an iteration. If a guess, or what runs took, does
- * not fit even alone, the iteration gets all that there is beside the session's own bytes (admit.c).
- * Nobody else is on the device then.
+ * A guess is no reason to refuse an iteration. If it does not fit even alone, the iteration gets all
+ * that there is beside the session's own bytes (admit.c), and nobody else is on the device. The same
+ * holds for runs that took a little more than the device has. A program whose runs take much more
+ * is refused.
  */
 #include "core/engine/engine_impl.h"
 

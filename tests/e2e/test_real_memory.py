@@ -62,6 +62,18 @@ def test_real_memory_has_a_bound(policy, served):
     assert [run.digest for run in runs] == [alone[kind] for kind in kinds]
 
 
+def test_what_can_not_fit_is_refused_once_it_is_known(served):
+    """The program states no scratch, and takes more than the whole device. Its second iteration fails alone."""
+    daemon, client = served("--memory", "100MiB")
+    real_of(daemon)
+    other = work(client, "sort", "other", "--mib", 1, "--stay")
+    other.wait_for("done")
+    run = work(client, "convolution", "large", "--mib", 24).finish()
+    assert "RESOURCE_EXHAUSTED" in run.stderr and "most it can have is 100MiB" in run.stderr, run.describe()
+    other.say("go")
+    other.succeed()
+
+
 def test_memory_goes_back_to_the_system(served):
     """Nothing of a job stays when it has ended, although another one goes on."""
     daemon, client = served()

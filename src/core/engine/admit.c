@@ -121,7 +121,16 @@ bool sal_refuse_too_large(struct sal_engine *e, struct sal_session *s, struct sa
 	return true;
 }
 
-/* Scratch beyond what the program states is no reason to refuse: it is at most what fits. */
+/* What runs take differs from run to run. So much more than fits is no reason to refuse. */
+static uint64_t tolerance(uint64_t most_bytes)
+{
+	return most_bytes / 20 + SAL_SCRATCH_TOLERANCE;
+}
+
+/*
+ * A guess is no reason to refuse, nor is a little more than fits: then the iteration gets what
+ * fits. A program whose runs take more than that stays as it is, and is refused.
+ */
 static void cut_scratch(const struct sal_engine *e, const struct sal_session *s)
 {
 	struct sal_iteration *head = TAILQ_FIRST(&s->queue);
@@ -132,6 +141,9 @@ static void cut_scratch(const struct sal_engine *e, const struct sal_session *s)
 		return;
 	needs = needs_now(s);
 	if (needs.persist_bytes > most || fits_in(most, needs))
+		return;
+	if (head->margin_bytes == 0 &&
+	    head->needs.ephem_bytes - (most - needs.persist_bytes) > tolerance(most))
 		return;
 	head->needs.ephem_bytes = larger(head->stated_bytes, most - needs.persist_bytes);
 	if (head->margin_bytes > head->needs.ephem_bytes - head->stated_bytes)

@@ -135,7 +135,7 @@ static void test_margin_beside_others(void **state)
 	drv_close(&d, b);
 }
 
-/* Neither a guess nor what a run took is a reason to refuse. What a program states is. */
+/* Neither a guess nor a little too much is a reason to refuse. What a program states is. */
 static void test_larger_than_the_device(void **state)
 {
 	struct sal_pace pace = { 0 };
@@ -156,6 +156,32 @@ static void test_larger_than_the_device(void **state)
 	(void)submit(a, &pace, 950, 0);
 	assert_int_equal(drv_said(&d, SAL_REFUSE, a), 1);
 	drv_close(&d, a);
+}
+
+/* A program whose run took far more than the device has is refused from then on, with the numbers. */
+static void test_far_larger_than_the_device(void **state)
+{
+	struct sal_pace pace = { 0 };
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_fair);
+	a = drv_open(&d, 0, 0);
+	b = drv_open(&d, 0, 0);
+	(void)submit(a, &pace, 50, 0);
+	assert_true(drv_runs(a));
+	took(a, 2 * SAL_SCRATCH_TOLERANCE);
+	drv_mark(&d);
+	(void)submit(a, &pace, 50, 0);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, a), 1);
+	(void)submit(b, &pace, 50, 0);
+	assert_int_equal(drv_said(&d, SAL_REFUSE, b), 1);
+	/* Its other programs run. */
+	(void)submit(a, &(struct sal_pace){ 0 }, 50, 0);
+	assert_true(drv_runs(a));
+	took(a, 60);
+	drv_close(&d, a);
+	drv_close(&d, b);
 }
 
 /* Nobody measures: everything is as the program says. */
@@ -182,6 +208,7 @@ int main(void)
 		cmocka_unit_test_teardown(test_margin, stop),
 		cmocka_unit_test_teardown(test_margin_beside_others, stop),
 		cmocka_unit_test_teardown(test_larger_than_the_device, stop),
+		cmocka_unit_test_teardown(test_far_larger_than_the_device, stop),
 		cmocka_unit_test_teardown(test_unknown, stop),
 	};
 
