@@ -14,6 +14,29 @@ struct sal_gain {
 	uint64_t alone_ns; /* time alone of the iterations that ended */
 };
 
+/* A trial of one lane more, or of one less: see pay.c. */
+enum sal_trial_way {
+	SAL_TRIAL_NONE,
+	SAL_TRIAL_MORE,
+	SAL_TRIAL_LESS
+};
+
+struct sal_trial {
+	uint32_t extra; /* lanes beyond those that the model says pay */
+	enum sal_trial_way way;
+	bool turns_down; /* the next trial is of one lane less */
+	uint32_t rate_milli; /* progress per time before the trial */
+	uint64_t changed_ns; /* when `extra` changed */
+	uint64_t next_ns; /* no trial before this time */
+	uint32_t vain; /* trials in a row that changed nothing */
+	/* the window: time in which the number of lanes mattered */
+	uint64_t passed_ns, alone_ns;
+	uint32_t ends; /* iterations that ended in it */
+	uint32_t skips; /* so many more do not count */
+	bool matters; /* the model says that one of those that run, or that wait, does not pay */
+	bool starves; /* somebody waits for that reason */
+};
+
 /* pay.c */
 
 /* Sessions that run side by side. */
@@ -23,6 +46,7 @@ struct sal_crowd {
 	uint32_t util_milli; /* sum of the parts of the device that they fill */
 	uint32_t behind_milli; /* that sum, of tier 1 alone */
 	bool is_known; /* the sums have no guesses */
+	bool is_filled; /* one of them fills the device by itself */
 	bool solo; /* one of them must stay alone */
 	struct sal_session *first; /* in rank */
 };
@@ -41,6 +65,10 @@ struct sal_session *sal_front(const struct sal_engine *e);
 /* The tier of the session's next grant. A change costs as much as a move to another lane. */
 uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s);
 uint32_t sal_pace_util(const struct sal_pace *pace);
+/* Is s, beside these, one more than the model says pay? May trials show whether it pays? */
+bool sal_is_extra(const struct sal_engine *e, const struct sal_crowd *crowd, struct sal_session *s);
+/* An iteration ended: count its time alone. At the end of a window, learn and try. */
+void sal_trial_count(struct sal_engine *e, uint64_t alone_ns);
 void sal_pace_forget(const struct sal_engine *e, struct sal_pace *pace);
 bool sal_is_short(const struct sal_engine *e, const struct sal_iteration *it);
 bool sal_is_brief(const struct sal_engine *e, const struct sal_session *s); /* what runs is short */

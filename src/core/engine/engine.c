@@ -44,6 +44,8 @@ void sal_pass_time(struct sal_engine *e, uint64_t now_ns)
 	if (e->running_count > 1)
 		e->crowd_ns += now_ns - e->now_ns;
 	sal_gain_pass_time(e, now_ns - e->now_ns);
+	if (e->trial.matters)
+		e->trial.passed_ns += now_ns - e->now_ns;
 	e->now_ns = now_ns;
 }
 
@@ -300,6 +302,7 @@ static void account(struct sal_engine *e, struct sal_session *s, const struct sa
 	if (e->policy->charge)
 		e->policy->charge(e->state, s, used_ns);
 	e->gain.alone_ns += used_ns;
+	sal_trial_count(e, used_ns);
 	sal_count_device_time(e, used_ns);
 	sal_find_kind(e, s, it, used_ns);
 	if (TAILQ_EMPTY(&s->queue)) {

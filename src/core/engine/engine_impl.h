@@ -48,7 +48,6 @@ struct sal_engine {
 	sal_emit_fn *emit;
 	void *emit_ctx; /* borrowed: the caller's */
 	bool emit_events;
-
 	uint64_t next_id;
 	struct sal_session_list sessions; /* owned; in order of opening */
 	struct sal_turn_tree turns; /* the ready sessions of all lanes, by rank */
@@ -68,6 +67,7 @@ struct sal_engine {
 	uint64_t wake_ns; /* time in the last SAL_WAKE_AT; 0: none pending */
 	uint64_t crowd_ns; /* time so far in which several iterations ran */
 	struct sal_gain gain;
+	struct sal_trial trial;
 	struct sal_session *solo_next; /* all lanes drain until it can run alone; NULL: none */
 	bool holds_back; /* a session waits although a lane is idle (pay.c) */
 	bool squeezed; /* a session waits for memory that lanes but one would free */

@@ -127,11 +127,15 @@ static void reserve(struct sal_engine *e, struct sal_session *s, struct sal_crow
  * Does s wait although there may be a lane for it? A session before it that must stay in a busy
  * lane for now does not gain if s waits for the sake of shares.
  */
-static bool must_wait(const struct sal_engine *e, const struct sal_crowd *crowd,
-		      struct sal_session *s, bool one_stays)
+static bool must_wait(struct sal_engine *e, const struct sal_crowd *crowd, struct sal_session *s,
+		      bool one_stays)
 {
 	enum sal_hold hold = sal_hold_back(e, crowd, s);
 
+	if (sal_is_extra(e, crowd, s)) {
+		e->trial.matters |= hold == SAL_HOLD_NONE || hold == SAL_HOLD_NO_GAIN;
+		e->trial.starves |= hold == SAL_HOLD_NO_GAIN;
+	}
 	return hold != SAL_HOLD_NONE && !(hold == SAL_HOLD_SHARE && one_stays);
 }
 
@@ -296,6 +300,7 @@ void sal_fill_lanes(struct sal_engine *e)
 	for (rest = e->memory.open_mask; rest; rest &= rest - 1)
 		e->lanes[__builtin_ctzll(rest)].reserved_until_ns = 0;
 	e->holds_back = false;
+	e->trial.matters = e->trial.starves = false;
 	start_express(e, false);
 	while (start_one(e))
 		;

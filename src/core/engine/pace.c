@@ -94,11 +94,18 @@ struct company {
 	bool is_full; /* one of them is slower than alone */
 };
 
+/* A speed with another number of lanes than now tells nothing. */
+static bool is_speed_known(const struct sal_engine *e, const struct sal_session *s)
+{
+	return s->speed_ns > 0 && e->now_ns - s->speed_ns <= SPEED_NS &&
+	       s->speed_ns >= e->trial.changed_ns;
+}
+
 /* False if not enough is known about this member. */
 static bool add_member(const struct sal_engine *e, struct company *c, const struct sal_session *s,
 		       struct sal_pace *pace)
 {
-	if (!pace || s->speed_ns == 0 || e->now_ns - s->speed_ns > SPEED_NS)
+	if (!pace || !is_speed_known(e, s))
 		return false;
 	c->paces[c->count++] = pace;
 	c->used += (uint64_t)sal_pace_util(pace) * s->speed_milli;
@@ -193,7 +200,7 @@ static void note_loss(struct sal_engine *e, struct sal_session *s, uint64_t used
 static bool learn_speed(struct sal_engine *e, struct sal_session *s, uint32_t speed_milli,
 			uint32_t enough_runs)
 {
-	if (s->speed_ns == 0 || e->now_ns - s->speed_ns > SPEED_NS)
+	if (!is_speed_known(e, s))
 		s->speed_runs = 0;
 	s->speed_runs += s->speed_runs < enough_runs;
 	s->speed_milli = (uint32_t)mean(s->speed_milli, speed_milli, s->speed_runs);
@@ -208,7 +215,8 @@ static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal
 	struct company company;
 	bool is_known;
 
-	if (pace->alone_runs == 0 || pace->alone_ns < LEAST_NS)
+	if (pace->alone_runs == 0 || pace->alone_ns < LEAST_NS ||
+	    s->lane->start_ns < e->trial.changed_ns)
 		return;
 	if (used_ns < pace->alone_ns) /* alone it was measured too slow */
 		pace->alone_ns = mean(pace->alone_ns, used_ns, MEAN_RUNS);

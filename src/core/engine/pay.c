@@ -10,6 +10,13 @@
  * A program that has run, but never alone, is not understood. It runs alone once: no lane starts
  * anything until the device is idle. This is rare, takes one iteration, and is remembered with the
  * program. Very short programs do not matter, and very long ones would cost the others too much.
+ *
+ * The model cannot see everything. Threads of a program that wait for each other spin, and look
+ * busy; lanes at a boundary leave the device idle. Both make one lane more pay although the parts
+ * of the device add up to 1 already. So the engine tries: it measures the progress of all with one
+ * lane more, and with one less, and keeps what is better. A trial that changes nothing is repeated
+ * ever more rarely. No trial has a program that fills the device by the device's own word, or by
+ * experience where the device does not tell.
  */
 #include "core/engine/engine_impl.h"
 
@@ -33,6 +40,17 @@
 #define FRONT_IDLE_NS UINT64_C(1000000000)
 /* The search for the first in rank gives up after so many sessions without work. */
 #define FRONT_SEARCH_MAX 16
+
+/* A program that fills more of the device takes part in no trial. */
+#define FILLS_MILLI 950u
+/* A trial, and what it is compared with, takes so much time and so many iterations at least. */
+#define WINDOW_NS UINT64_C(300000000)
+#define WINDOW_ENDS 64u
+/* The first iterations after a change began before it. */
+#define SKIPPED_ENDS 8u
+#define TRIAL_LANES_MAX 4u
+/* A lane that adds less is closed again. */
+#define CLOSE_MILLI 20u
 
 uint32_t sal_pace_util(const struct sal_pace *pace)
 {
@@ -68,12 +86,26 @@ struct sal_session *sal_front(const struct sal_engine *e)
 	return NULL;
 }
 
-/* The part of the device that the session's iteration fills; 0: unknown. */
-static uint32_t known_util(const struct sal_session *s)
+static const struct sal_pace *pace_of(const struct sal_session *s)
 {
 	const struct sal_iteration *it = s->running ? s->running : TAILQ_FIRST(&s->queue);
 
-	return it && it->pace && it->pace->util_milli ? it->pace->util_milli : s->util_milli;
+	return it ? it->pace : NULL;
+}
+
+static bool fills_device(const struct sal_session *s)
+{
+	const struct sal_pace *pace = pace_of(s);
+
+	return !pace || (pace->told_milli ? pace->told_milli : pace->util_milli) >= FILLS_MILLI;
+}
+
+/* The part of the device that the session's iteration fills; 0: unknown. */
+static uint32_t known_util(const struct sal_session *s)
+{
+	const struct sal_pace *pace = pace_of(s);
+
+	return pace && pace->util_milli ? pace->util_milli : s->util_milli;
 }
 
 /* What runs beside others said counts for a while if the device itself says that there is room. */
@@ -104,6 +136,7 @@ void sal_crowd_add(struct sal_crowd *crowd, struct sal_session *s, uint32_t tier
 		crowd->behind_milli += util_of(s);
 	}
 	crowd->is_known = known_util(s) && (crowd->count == 1 || crowd->is_known);
+	crowd->is_filled |= fills_device(s);
 	crowd->solo |= s->solo;
 	if (!crowd->first || sal_session_before(s, crowd->first))
 		crowd->first = s;
@@ -195,6 +228,23 @@ static int64_t gain(const struct sal_engine *e, const struct sal_crowd *crowd,
 	return (int64_t)sal_crowd_rate(&larger) - (int64_t)sal_crowd_rate(crowd);
 }
 
+bool sal_is_extra(const struct sal_engine *e, const struct sal_crowd *crowd, struct sal_session *s)
+{
+	return e->tuning.lanes == SAL_LANES_AUTO && crowd->count > 0 && crowd->is_known &&
+	       !crowd->is_filled && known_util(s) && !fills_device(s) &&
+	       gain(e, crowd, s) < GAIN_MILLI;
+}
+
+/* Is s one of the extra lanes that trials have shown to pay, or that are on trial? */
+static bool may_be_extra(const struct sal_engine *e, const struct sal_crowd *crowd,
+			 struct sal_session *s)
+{
+	uint64_t together = crowd->util_milli + known_util(s), count = crowd->count + 1;
+	uint64_t model = (FILLS_MILLI * count + together - 1) / together; /* lanes that pay */
+
+	return e->trial.extra > 0 && sal_is_extra(e, crowd, s) && count <= model + e->trial.extra;
+}
+
 enum sal_hold sal_hold_back(const struct sal_engine *e, const struct sal_crowd *crowd,
 			    struct sal_session *s)
 {
@@ -208,7 +258,9 @@ enum sal_hold sal_hold_back(const struct sal_engine *e, const struct sal_crowd *
 		return SAL_HOLD_SOLO;
 	if (hurts_first(e, crowd, s))
 		return SAL_HOLD_FIRST;
-	return gain(e, crowd, s) < GAIN_MILLI ? SAL_HOLD_NO_GAIN : SAL_HOLD_NONE;
+	if (gain(e, crowd, s) >= GAIN_MILLI || may_be_extra(e, crowd, s))
+		return SAL_HOLD_NONE;
+	return SAL_HOLD_NO_GAIN;
 }
 
 /*
@@ -241,4 +293,70 @@ uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 	if (tier > 0 && is_light(e, s))
 		tier = 0;
 	return sal_may_move(e, s) || s->moved_ns == e->now_ns ? tier : s->tier;
+}
+
+static void set_extra(struct sal_engine *e, uint32_t extra)
+{
+	e->trial.extra = extra;
+	e->trial.changed_ns = e->now_ns;
+	e->trial.skips = SKIPPED_ENDS;
+}
+
+/* The trial of one lane more, or less, has ended with this progress. Returns true if it stays. */
+static bool judge(struct sal_engine *e, uint32_t rate_milli)
+{
+	struct sal_trial *t = &e->trial;
+	bool is_more = t->way == SAL_TRIAL_MORE;
+	bool stays = is_more ? rate_milli >= t->rate_milli + GAIN_MILLI
+			     : rate_milli + CLOSE_MILLI > t->rate_milli;
+
+	t->way = SAL_TRIAL_NONE;
+	t->turns_down = is_more != stays; /* go on in this direction, or turn */
+	if (stays) {
+		t->vain = 0;
+		return true;
+	}
+	set_extra(e, is_more ? t->extra - 1 : t->extra + 1);
+	t->next_ns = e->now_ns + (RETRY_NS << t->vain);
+	t->vain += t->vain < RETRY_DOUBLES;
+	return false;
+}
+
+/* Try one lane more, if somebody waits for it, or one less. */
+static void try_another(struct sal_engine *e)
+{
+	struct sal_trial *t = &e->trial;
+
+	if (t->starves && t->extra < TRIAL_LANES_MAX && !(t->turns_down && t->extra > 0)) {
+		t->way = SAL_TRIAL_MORE;
+		set_extra(e, t->extra + 1);
+	} else if (t->extra > 0) {
+		t->way = SAL_TRIAL_LESS;
+		set_extra(e, t->extra - 1);
+	}
+}
+
+void sal_trial_count(struct sal_engine *e, uint64_t alone_ns)
+{
+	struct sal_trial *t = &e->trial;
+	uint32_t rate_milli;
+
+	if (!t->matters)
+		return;
+	if (t->skips > 0) {
+		t->skips--;
+		t->passed_ns = 0;
+		return;
+	}
+	t->alone_ns += alone_ns;
+	t->ends++;
+	if (t->passed_ns < WINDOW_NS || t->ends < WINDOW_ENDS)
+		return;
+	rate_milli = (uint32_t)(t->alone_ns * FULL_MILLI / t->passed_ns);
+	t->passed_ns = t->alone_ns = t->ends = 0;
+	if (t->way != SAL_TRIAL_NONE && !judge(e, rate_milli))
+		return;
+	t->rate_milli = rate_milli;
+	if (e->now_ns >= t->next_ns)
+		try_another(e);
 }

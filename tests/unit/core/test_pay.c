@@ -399,6 +399,112 @@ static void test_lanes_make_room_for_jobs(void **state)
 	assert_true(drv_is_in(c));
 }
 
+/* Programs of which each uses so many thousandths of the device, by its own word. */
+static void tell(uint32_t util_milli)
+{
+	know(0, util_milli);
+	paces[0].told_milli = util_milli;
+}
+
+#define CROWD 5
+
+/*
+ * Five jobs run for some time. progress[k] is what k lanes achieve together, in thousandths of one.
+ * Returns the mean number of lanes in the second half of the time, in thousandths.
+ */
+static uint64_t run_crowd(struct drv_job **jobs, const uint64_t *progress, uint64_t ns)
+{
+	uint64_t begin_ns = d.now_ns, lanes_ns = 0;
+
+	while (d.now_ns < begin_ns + ns) {
+		uint64_t count = 0, each_ns, i;
+		bool ran[CROWD];
+
+		for (i = 0; i < CROWD; i++) {
+			ran[i] = drv_runs(jobs[i]);
+			count += ran[i];
+		}
+		each_ns = 10 * MS * count * 1000 / progress[count];
+		if (d.now_ns >= begin_ns + ns / 2)
+			lanes_ns += count * each_ns;
+		d.now_ns += each_ns;
+		for (i = 0; i < CROWD; i++)
+			if (ran[i]) {
+				submit(jobs[i], 0);
+				end_now(jobs[i], each_ns);
+			}
+	}
+	return lanes_ns * 1000 / (ns / 2);
+}
+
+static void open_crowd(struct drv_job **jobs)
+{
+	for (uint32_t i = 0; i < CROWD; i++) {
+		jobs[i] = open_job(0);
+		submit(jobs[i], 0);
+	}
+}
+
+/* The parts of the device of two add up to more than the device, but three get more done. */
+static void test_a_lane_that_pays_after_all_stays(void **state)
+{
+	static const uint64_t progress[CROWD + 1] = { 0, 1000, 1200, 1600, 1600, 1600 };
+	struct drv_job *jobs[CROWD];
+	uint64_t lanes;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	tell(800);
+	open_crowd(jobs);
+	lanes = run_crowd(jobs, progress, 60 * SEC);
+	assert_in_range(lanes, 2900, 3100);
+}
+
+/* One lane more gains nothing: it is tried ever more rarely. */
+static void test_a_lane_that_does_not_pay_closes(void **state)
+{
+	static const uint64_t progress[CROWD + 1] = { 0, 1000, 1250, 1250, 1250, 1250 };
+	struct drv_job *jobs[CROWD];
+	uint64_t lanes;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	tell(800);
+	open_crowd(jobs);
+	lanes = run_crowd(jobs, progress, 60 * SEC);
+	assert_in_range(lanes, 2000, 2050);
+}
+
+/* What paid once need not pay for ever. */
+static void test_a_lane_closes_when_it_no_longer_pays(void **state)
+{
+	static const uint64_t before[CROWD + 1] = { 0, 1000, 1200, 1600, 1600, 1600 };
+	static const uint64_t after[CROWD + 1] = { 0, 1000, 1250, 1250, 1250, 1250 };
+	struct drv_job *jobs[CROWD];
+	uint64_t lanes;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	tell(800);
+	open_crowd(jobs);
+	(void)run_crowd(jobs, before, 10 * SEC);
+	lanes = run_crowd(jobs, after, 60 * SEC);
+	assert_in_range(lanes, 2000, 2100);
+}
+
+/* A program that fills the device by the device's own word is never paired to try. */
+static void test_who_fills_the_device_takes_part_in_no_trial(void **state)
+{
+	static const uint64_t progress[CROWD + 1] = { 0, 1000, 2000, 2000, 2000, 2000 };
+	struct drv_job *jobs[CROWD];
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	tell(960);
+	open_crowd(jobs);
+	assert_int_equal(run_crowd(jobs, progress, 60 * SEC) / 10, 100);
+}
+
 int main(void)
 {
 #define T(test) cmocka_unit_test_teardown(test, stop)
@@ -418,6 +524,10 @@ int main(void)
 		T(test_time_alone_is_charged),
 		T(test_a_dry_lane_takes_who_waits),
 		T(test_lanes_make_room_for_jobs),
+		T(test_a_lane_that_pays_after_all_stays),
+		T(test_a_lane_that_does_not_pay_closes),
+		T(test_a_lane_closes_when_it_no_longer_pays),
+		T(test_who_fills_the_device_takes_part_in_no_trial),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
