@@ -78,7 +78,45 @@ def linalg(seed, mb):
     return floats(seed, count, side, side), jax.jit(step)
 
 
-KINDS = {f.__name__: f for f in (sort, fft, convolution, products, scan, linalg)}
+def attention(seed, mb):
+    def step(x, i):
+        weights = jax.nn.softmax(jnp.einsum("bqd,bkd->bqk", x, x) / 8, axis=-1)
+        return jnp.tanh(jnp.einsum("bqk,bkd->bqd", weights, x)) + i
+
+    return floats(seed, mb * 16, 256, 64), jax.jit(step)
+
+
+def top(seed, mb):
+    def step(x, i):
+        values, where = jax.lax.top_k(x, 8)
+        return x.at[:, 0].set(values[:, 7] + where[:, 0] % 3 + i)
+
+    return floats(seed, mb << 8, 1024), jax.jit(step)
+
+
+def scatter(seed, mb):
+    """Sums, gathers and scatters along a permutation."""
+    def step(x, i):
+        order = jnp.arange(x.size, dtype=jnp.uint32) * 7919 % x.size
+        return jnp.zeros_like(x).at[order].add(jnp.tanh(jnp.cumsum(x) / 1000)[order]) + i
+
+    return floats(seed, mb << 18), jax.jit(step)
+
+
+def pooling(seed, mb):
+    def step(x, i):
+        y = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 1, 1, 1), "SAME")
+        return jnp.tanh(y + jnp.flip(x, 1)) + i
+
+    return floats(seed, mb, 128, 128, 16), jax.jit(step)
+
+
+def noise(seed, mb):
+    step = jax.jit(lambda x, i: jnp.tanh(x) + i + jax.random.normal(jax.random.key(seed), x.shape, x.dtype))
+    return floats(seed, mb << 18), step
+
+
+KINDS = {f.__name__: f for f in (sort, fft, convolution, products, scan, linalg, attention, top, scatter, pooling, noise)}
 
 
 @functools.cache
@@ -99,4 +137,24 @@ def work(kind, seed, mb, count, ahead=2, start_ns=0):
     return hashlib.sha256(np.asarray(x).tobytes()).hexdigest()
 
 
-ACTIONS = {"work": work}
+def serve_model(seed, mb, count):
+    """Answers requests with a model: one product with each of its layers."""
+    side = 512
+    layers = floats(seed, mb, side, side)
+    answer = jax.jit(lambda x, layers: jax.lax.scan(lambda x, w: (jnp.tanh(x @ w / 16), None), x, layers)[0])
+    x = floats(seed + 1, 32, side)
+    for _ in range(count):
+        x = answer(x, layers).block_until_ready()
+    return hashlib.sha256(np.asarray(x).tobytes()).hexdigest()
+
+
+def surprise(seed, mb, count):
+    """Convolutions of ever new shapes: their first iterations take many times what their programs state."""
+    digest = hashlib.sha256()
+    for n in range(count):
+        x, step = convolution(seed, mb + n)
+        digest.update(np.asarray(step(step(x, np.float32(n)), np.float32(0))).tobytes())
+    return digest.hexdigest()
+
+
+ACTIONS = {f.__name__: f for f in (work, serve_model, surprise)}
