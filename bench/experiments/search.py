@@ -2,12 +2,13 @@
 """A search: trials of one model, all ready at once, with early stopping and without, cold and warm."""
 
 from arrangements import Arrival
-from kit import lost, makespan, play_in
+from kit import MIB, Memory, lost, makespan, play_in
 from workload import argv_of, fill_caches, measure_kinds, roomy
 
 FIGURE = "figure 11"
 ESTIMATE_S = (45, 1000)
 BATCH = 32
+COMPILE_MB = 1024  # more than a process needs to compile the programs of a trial
 WAYS = ("exclusive", "free", "pack")
 
 
@@ -25,7 +26,10 @@ def measure(stage, record, options):
     count, seconds = options.pick((6, 0.5), (60, 2))
     fill_caches(stage, (8, BATCH))
     kind, = measure_kinds(stage, (BATCH,), (0.2,), options.pick(60, 300))
-    memory, steps = roomy(stage, BATCH, count), max(8, round(seconds / kind.step_s))
+    # Each process compiles without Salus, which takes memory of the host, not of the device.
+    room = roomy(stage, BATCH, count)
+    memory = Memory(room.capacity_bytes + count * COMPILE_MB * MIB, room.host_bytes)
+    steps = max(8, round(seconds / kind.step_s))
     cases = options.pick((("cold", False), ("warm", True)), (("cold", False), ("warm", False), ("warm", True)))
     for state, stops_early in cases:
         took = {}
@@ -34,10 +38,11 @@ def measure(stage, record, options):
             name = f"{state}-{way}-{stops_early}" if state == "cold" else "jax-cache"
             flags = ("--cache", f"{stage.dir}/{name}-programs") if state == "cold" else ()
             played = play_in(stage, way, trials(kind, count, steps, stops_early), memory, flags, name)
-            took[way] = makespan(played)
+            took[way] = 0 if lost(played) else makespan(played)  # jobs that are lost take no time
             row = f"{way}, {state}" + (", early stopping" if stops_early else "")
-            record.add(row, f"makespan of {count} trials", took[way], "s")
+            record.add(row, f"makespan of {count} trials", makespan(played), "s")
             record.add(row, "lost", lost(played), "jobs")
         row = state + (", early stopping" if stops_early else "")
-        record.add(f"pack / exclusive, {row}", "makespan", took["pack"] / took["exclusive"], "", "<= 0.42")
-        record.add(f"pack / free, {row}", "makespan", took["pack"] / took["free"], "", "<= 0.8")
+        for other, bar in (("exclusive", "<= 0.42"), ("free", "<= 0.8")):
+            if took[other] and took["pack"]:  # both lost nothing
+                record.add(f"pack / {other}, {row}", "makespan", took["pack"] / took[other], "", bar)
