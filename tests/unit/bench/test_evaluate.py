@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bench/evaluate and bench/report: what is recorded, resumed, drawn and printed.
+"""bench/evaluate: what is recorded, drawn, skipped and resumed. tests/unit/tools/test_report.py has more.
 
     SALUS_BUILD           build directory                                  (build)
     SALUS_TEST_PATIENCE   factor on every deadline, for sanitizers         (1)
@@ -57,16 +57,6 @@ def measured(folder, experiment, fill, is_full=False):
 # Recording.
 
 
-def test_an_experiment_is_done_when_it_has_ended(tmp_path):
-    record = record_of(tmp_path)
-    record.begin("search")
-    record.add("row", "column", 1.0)
-    assert record.done() == {} and report_lines(tmp_path) == []
-    record.end(2.5)
-    assert record_of(tmp_path).done() == {"search": 2.5}
-    assert record_of(tmp_path, is_full=True).done() == {}  # a quick run is no full run
-
-
 def report_lines(folder):
     path = folder / "results.jsonl"
     return path.read_text().splitlines() if path.exists() else []
@@ -103,20 +93,6 @@ def test_only_what_is_not_done_is_chosen():
 
 
 # Reporting.
-
-
-@pytest.mark.parametrize("value, bar, good", [
-    (1.02, 1.02, True), (1.03, 1.02, False), (3, ">= 3", True), (2.9, ">= 3", False), (0, "<= 0", True),
-    (1, "<= 0", False), (1.01, "0.95 to 1.05", True), (0.9, "0.95 to 1.05", False), (9, None, None)])
-def test_bars(value, bar, good):
-    assert report.verdict({"value": value, "bar": bar}) is good
-
-
-def test_a_full_run_counts_before_a_later_quick_one(tmp_path):
-    measured(tmp_path, "fair", lambda record: record.add("a", "b", 1), is_full=True)
-    measured(tmp_path, "fair", lambda record: record.add("a", "b", 2))
-    lines = report.read(tmp_path)["fair"]
-    assert [line["value"] for line in lines if "row" in line] == [1]
 
 
 def fill_curves(record):

@@ -3,7 +3,6 @@
 
 import importlib.machinery
 import importlib.util
-import json
 import pathlib
 
 import pytest
@@ -39,7 +38,7 @@ def measure(kit, folder, experiment, is_full=False, value=1.0):
 
 def test_a_table_has_all_measurements_and_their_bars(report, kit, tmp_path):
     measure(kit, tmp_path, "one", value=1.0)
-    text = report.section(report.read(tmp_path)["one"])
+    text = report.section("one", report.read(tmp_path)["one"])
     assert "| salus | 2 s [1, 3] (<= 2) |" in text
     assert "| free | 1 s |" in text
     assert "`bench/evaluate --only one`" in text and "2 cores, jax 1.2.3" in text
@@ -95,6 +94,7 @@ def test_every_experiment_has_a_place_in_the_page():
 
 def test_curves_are_drawn(report, tmp_path):
     lines = [{"series": "a", "points": [[0, 1], [1, 2]], "x": "s", "y": "work"}]
-    assert report.plot("one", lines, tmp_path / "one.svg")
-    assert "<svg" in (tmp_path / "one.svg").read_text()
-    assert not report.plot("two", [json.loads('{"row": "a"}')], tmp_path / "two.svg")
+    report.plot("one", lines, tmp_path)
+    assert "<svg" in (tmp_path / "measured-one.svg").read_text()
+    report.plot("two", [{"row": "a"}], tmp_path)
+    assert not (tmp_path / "measured-two.svg").exists()
