@@ -138,6 +138,22 @@ def test_half_of_the_trials_stop_early():
     assert len({trial.argv for trial in search.trials(kind, 4, 40, False)}) == 4  # each has settings of its own
 
 
+def test_makespans_are_compared_only_if_nothing_was_lost(tmp_path, monkeypatch):
+    def play(_stage, way, trials, _memory, _flags, _cache):
+        took_s, lost = {"exclusive": (10, False), "free": (5, True), "pack": (4, False)}[way]
+        return [types.SimpleNamespace(at_s=0, ended_s=took_s, lost=lost) for _ in trials]
+
+    monkeypatch.setattr(search, "fill_caches", lambda *_: None)
+    monkeypatch.setattr(search, "measure_kinds", lambda *_: [workload.Kind(32, 0.2, 0.01, 2)])
+    monkeypatch.setattr(search, "roomy", lambda *_: kit.Memory(1 << 20, 1 << 20))
+    monkeypatch.setattr(search, "play_in", play)
+    record = record_of(tmp_path)
+    record.begin("search")
+    search.measure(types.SimpleNamespace(dir=str(tmp_path)), record, types.SimpleNamespace(pick=lambda quick, _full: quick))
+    ratios = {line["row"]: line["value"] for line in record.lines if "/" in line["row"]}
+    assert ratios == {"pack / exclusive, cold": 0.4, "pack / exclusive, warm, early stopping": 0.4}
+
+
 def test_pieces_of_a_timeline():
     turns = [{"start": s * 1_000_000, "end": e * 1_000_000} for s, e in ((300, 310), (100, 105), (106, 120))]
     assert timeline.pieces(turns, 100_000_000) == [pytest.approx([0, 0.02]), pytest.approx([0.2, 0.21])]
