@@ -52,11 +52,14 @@ void sal_meter_begin(uint32_t meter)
 
 	if (!meter)
 		return;
-	atomic_store(&m->run_bytes, 0);
-	atomic_store(&m->run_peak, 0);
-	/* Number 0 means "of no run". */
+	/*
+	 * The number first: blocks of the run before may go at any time, and must not be taken from
+	 * the new run. Number 0 means "of no run".
+	 */
 	if (atomic_fetch_add(&m->run, 1) == UINT32_MAX)
 		atomic_store(&m->run, 1);
+	atomic_store(&m->run_bytes, 0);
+	atomic_store(&m->run_peak, 0);
 }
 
 struct sal_meter_run sal_meter_run(uint32_t meter)
@@ -126,18 +129,31 @@ static void raise_to(_Atomic uint64_t *peak, uint64_t bytes)
 		;
 }
 
+/* A block that came just before its run's numbers were reset is not in them. */
+static void take_from_run(_Atomic uint64_t *run_bytes, uint64_t bytes)
+{
+	uint64_t before = atomic_load_explicit(run_bytes, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(run_bytes, &before,
+						      before > bytes ? before - bytes : 0,
+						      memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
 uint32_t sal_meter_add(struct sal_payer payer, uint64_t bytes)
 {
 	struct meter *m = &meters[payer.meter];
+	uint32_t run;
 
 	if (!payer.meter)
 		return 0;
 	(void)atomic_fetch_add_explicit(&m->bytes, bytes, memory_order_relaxed);
 	if (!payer.is_run)
 		return 0;
+	run = atomic_load_explicit(&m->run, memory_order_relaxed);
 	raise_to(&m->run_peak,
 		 atomic_fetch_add_explicit(&m->run_bytes, bytes, memory_order_relaxed) + bytes);
-	return atomic_load_explicit(&m->run, memory_order_relaxed);
+	return run;
 }
 
 void sal_meter_remove(uint32_t meter, uint32_t run, uint64_t bytes)
@@ -148,5 +164,5 @@ void sal_meter_remove(uint32_t meter, uint32_t run, uint64_t bytes)
 		return;
 	(void)atomic_fetch_sub_explicit(&m->bytes, bytes, memory_order_relaxed);
 	if (run && run == atomic_load_explicit(&m->run, memory_order_relaxed))
-		(void)atomic_fetch_sub_explicit(&m->run_bytes, bytes, memory_order_relaxed);
+		take_from_run(&m->run_bytes, bytes);
 }

@@ -270,6 +270,42 @@ static void test_many_threads(void **state)
 	assert_true(sal_heap_check());
 }
 
+#define ROUNDS 1000000
+
+static void *come_and_go(void *arg)
+{
+	uint32_t meter = *(uint32_t *)arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t run = sal_meter_add(sal_payer_for(meter, true), MIB);
+
+		sal_meter_remove(meter, run, MIB);
+	}
+	return NULL;
+}
+
+/* The vendor may free blocks of a run while the next one begins. Neither run counts them wrongly. */
+static void test_a_run_begins_while_blocks_go(void **state)
+{
+	uint32_t meter = sal_meter_open();
+	uint64_t most = 0;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, come_and_go, &meter), 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		struct sal_meter_run run;
+
+		sal_meter_begin(meter);
+		run = sal_meter_run(meter);
+		most = run.peak_bytes > most ? run.peak_bytes : most;
+		most = run.left_bytes > most ? run.left_bytes : most;
+	}
+	(void)pthread_join(thread, NULL);
+	assert_true(most <= 2 * MIB);
+	sal_meter_close(meter);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +319,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_meters, clear, clear),
 		cmocka_unit_test_setup_teardown(test_threads_of_a_stream, clear, clear),
 		cmocka_unit_test_setup_teardown(test_many_threads, clear, clear),
+		cmocka_unit_test_setup_teardown(test_a_run_begins_while_blocks_go, clear, clear),
 	};
 
 	return cmocka_run_group_tests(tests, start, NULL);
