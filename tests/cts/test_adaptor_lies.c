@@ -373,9 +373,9 @@ static void a_done_instead(struct spoken *s)
 	uint64_t request = s->record.reply.request;
 
 	memset(&s->record, 0, sizeof(s->record));
-	s->record.done =
-		(struct sal_msg_done){ .header = { sizeof(s->record.done), SAL_MSG_DONE, 0, 0 },
-				       .request = request };
+	s->record.done.header.size = sizeof(s->record.done);
+	s->record.done.header.type = SAL_MSG_DONE;
+	s->record.done.request = request;
 	s->room = sizeof(s->record.done);
 }
 
@@ -384,10 +384,10 @@ static void a_reply_instead(struct spoken *s)
 	uint64_t request = s->record.done.request;
 
 	memset(&s->record, 0, sizeof(s->record));
-	s->record.reply =
-		(struct sal_msg_reply){ .header = { sizeof(s->record.reply), SAL_MSG_REPLY, 0, 0 },
-					.request = request,
-					.value = 16 };
+	s->record.reply.header.size = sizeof(s->record.reply);
+	s->record.reply.header.type = SAL_MSG_REPLY;
+	s->record.reply.request = request;
+	s->record.reply.value = 16;
 	s->room = sizeof(s->record.reply);
 }
 

@@ -114,7 +114,7 @@ static bool run_first(struct svc_server *server, struct svc_session *s, enum car
 	struct svc_errand *errand = STAILQ_FIRST(&s->errands);
 	struct svc_watched watched = { 0 };
 	struct sal_payer before;
-	bool wake;
+	bool hands_over, wake;
 
 	STAILQ_REMOVE_HEAD(&s->errands, link);
 	if (errand->begin && !errand->begin(errand))
@@ -122,11 +122,14 @@ static bool run_first(struct svc_server *server, struct svc_session *s, enum car
 	errand->is_under_way = true;
 	/*
 	 * The call may never return, so this thread first hands over its other work. The worker
-	 * need not: the watchman replaces it.
+	 * need not: the watchman replaces it. A vendor's thread that starts an iteration does so
+	 * afterwards, because ringing a client takes longer than the call, and the device is idle
+	 * meanwhile. If that call does not return, the worker does the rest when the lane is stuck.
 	 */
-	if (as != AS_WORKER)
+	hands_over = as == AS_CARRIER || (as == AS_VENDOR && !errand->starts);
+	if (hands_over)
 		svc_dispatch_show(server);
-	wake = as != AS_WORKER && svc_worker_has_work(server);
+	wake = hands_over && svc_worker_has_work(server);
 	svc_unlock(server);
 	if (wake)
 		svc_worker_wake(server);
@@ -207,15 +210,21 @@ void svc_carry_session(struct svc_session *s)
 	carry(s->server, s, AS_WORKER);
 }
 
+/* A session of the lane whose first errand a vendor's thread may do: one that starts, if any. */
 static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
 {
-	struct svc_session *s;
+	struct svc_session *s, *found = NULL;
 
-	TAILQ_FOREACH(s, &server->posted, posted_link)
-		if (sal_session_lane(s->core) == lane && STAILQ_FIRST(&s->errands)->is_brief &&
-		    !STAILQ_FIRST(&s->errands)->computes)
+	TAILQ_FOREACH(s, &server->posted, posted_link) {
+		const struct svc_errand *first = STAILQ_FIRST(&s->errands);
+
+		if (sal_session_lane(s->core) != lane || !first->is_brief || first->computes)
+			continue;
+		if (first->starts)
 			return s;
-	return NULL;
+		found = found ? found : s;
+	}
+	return found;
 }
 
 bool svc_carry_lane(struct svc_server *server, uint32_t lane)

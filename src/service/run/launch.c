@@ -342,5 +342,6 @@ void svc_launch_init(struct svc_execution *x)
 			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes) &&
 			    (!x->calls || !computes || can_wait(x)),
 		.computes = computes,
+		.starts = true,
 	};
 }

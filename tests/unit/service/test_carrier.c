@@ -277,6 +277,57 @@ static void an_endless_download_holds_up_nobody_else(void **state)
 	bed_close(&bed);
 }
 
+#define LONG "fake 1\ntime 20000000\noutput u8 64 = fill 7\n"
+#define LONG_RUNS 3 /* how often each session runs its program first: its times are known then */
+
+/* Two sessions of one lane. Returns a's request; b's iteration is queued behind it. */
+static uint64_t run_one_after_the_other(const char *plugin)
+{
+	uint64_t i, request;
+
+	bed_open(&bed, &(struct run_config){ .plugin = plugin });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, LONG);
+	client_program(&b, 1, LONG);
+	for (i = 0; i < LONG_RUNS; i++) {
+		work(&a, 100 + i, 1);
+		work(&b, 100 + i, 1);
+	}
+	request = client_execute(&a, 1, 200, 1, NULL, 0);
+	BED_WAIT(&bed, bed.server.running == 1);
+	(void)client_execute(&b, 1, 200, 1, NULL, 0);
+	return request;
+}
+
+/* The device gets its next iteration before the client hears of the last one. */
+static void the_device_comes_before_the_client(void **state)
+{
+	uint64_t request = run_one_after_the_other("fake:chained");
+
+	(void)state;
+	assert_int_equal(client_answer(&a, request), 0);
+	assert_int_equal(bed_calls(&bed, FAKE_CALL_EXECUTE), 2 * LONG_RUNS + 2);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
+/* A vendor's thread starts the next iteration, and that call does not return. */
+static void an_endless_start_keeps_no_answer(void **state)
+{
+	uint64_t request = run_one_after_the_other("fake:chained,endless:execute@8");
+
+	(void)state;
+	BED_WAIT(&bed, bed_held_up(&bed) == 1);
+	assert_int_equal(client_answer(&a, request), 0);
+	BED_ASSERT(&bed, bed_held_up(&bed) == 1);
+	bed_let_go(&bed);
+	client_close(&a);
+	client_close(&b);
+	bed_close(&bed);
+}
+
 struct pool {
 	uint32_t threads, idle;
 };
@@ -335,6 +386,8 @@ int main(void)
 		cmocka_unit_test(many_errands_are_done_in_turns),
 		cmocka_unit_test(an_endless_call_holds_up_nobody_else),
 		cmocka_unit_test(an_endless_download_holds_up_nobody_else),
+		cmocka_unit_test(the_device_comes_before_the_client),
+		cmocka_unit_test(an_endless_start_keeps_no_answer),
 		cmocka_unit_test(idle_carriers_end),
 	};
 
