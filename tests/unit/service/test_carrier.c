@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/view.h"
 #include "service/run/carrier.h"
 #include "service/run/worker.h"
 #include "service/server.h"
@@ -300,14 +301,33 @@ static uint64_t run_one_after_the_other(const char *plugin)
 	return request;
 }
 
-/* The device gets its next iteration before the client hears of the last one. */
-static void the_device_comes_before_the_client(void **state)
+/* A vendor's thread does the errand that starts an iteration first: the device waits for it. */
+static void the_device_comes_first(void **state)
 {
-	uint64_t request = run_one_after_the_other("fake:chained");
+	struct diary d = { .used = 0 };
+	struct entry frees, starts;
 
 	(void)state;
-	assert_int_equal(client_answer(&a, request), 0);
-	assert_int_equal(bed_calls(&bed, FAKE_CALL_EXECUTE), 2 * LONG_RUNS + 2);
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	client_open(&b, &bed, "b");
+	client_program(&a, 1, FILL);
+	client_program(&b, 1, FILL);
+	work(&a, 100, 1); /* both sessions have a lane now: the same */
+	work(&b, 100, 1);
+	init_entry(&frees, &d, 'f', true);
+	init_entry(&starts, &d, 's', true);
+	starts.errand.starts = true;
+	BED_WAIT(&bed, !a.session->is_posted && !a.session->is_carried && !b.session->is_posted &&
+			       !b.session->is_carried);
+	svc_lock(&bed.server);
+	svc_errand_post(a.session, &frees.errand);
+	svc_errand_post(b.session, &starts.errand);
+	assert_true(svc_carry_lane(&bed.server, sal_session_lane(b.session->core)));
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 8);
+	assert_memory_equal(d.text, "s(", 2);
 	client_close(&a);
 	client_close(&b);
 	bed_close(&bed);
@@ -386,7 +406,7 @@ int main(void)
 		cmocka_unit_test(many_errands_are_done_in_turns),
 		cmocka_unit_test(an_endless_call_holds_up_nobody_else),
 		cmocka_unit_test(an_endless_download_holds_up_nobody_else),
-		cmocka_unit_test(the_device_comes_before_the_client),
+		cmocka_unit_test(the_device_comes_first),
 		cmocka_unit_test(an_endless_start_keeps_no_answer),
 		cmocka_unit_test(idle_carriers_end),
 	};
