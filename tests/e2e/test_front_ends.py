@@ -31,3 +31,11 @@ def test_a_job_in_c_is_told_why(served):
     job = daemon.salus("run", "--", TRAIN, deadline_s=120)
     assert job.returncode == 1
     assert "out of memory" in job.stderr, job.stderr
+
+
+def test_the_device_layer_of_salusd_as_a_job(served):
+    """The code with which salusd drives a vendor's plugin drives ours, too: ours takes no handlers of custom calls."""
+    daemon, _ = served()
+    hops = [BUILD / "bin" / "salus-bench-hops", BUILD / "lib" / "libsalus_pjrt.so", "wait"]
+    job = daemon.salus("run", "--", *hops, deadline_s=120)
+    assert (job.returncode, job.stdout) == (0, "ready\n"), job.stderr
