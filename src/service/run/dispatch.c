@@ -182,7 +182,7 @@ void svc_decision_drop(struct svc_server *server, struct svc_decision *d)
 }
 
 static void note_about_execution(struct svc_server *server, struct svc_execution *x,
-				 const struct sal_record *r)
+				 const struct sal_record *r) SVC_LOCKED
 {
 	if (r->what == SAL_GRANT) {
 		svc_execution_move(x, SVC_GRANTED);
@@ -238,6 +238,7 @@ void svc_on_decision(void *ctx, const struct sal_record *r, struct sal_session *
 		sal_log_error("policy", "ejected: %s; fifo has taken over",
 			      sal_reason_name(r->reason));
 	} else if (it) {
+		svc_assert_locked(server);
 		note_about_execution(server, svc_execution_of(it), r);
 	} else if (core) {
 		note_about_session(server, sal_session_user(core), r);
