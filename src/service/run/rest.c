@@ -27,7 +27,7 @@
 /* While the worker does not sleep, it checks the bells this often. */
 #define BELLS_NS UINT64_C(50000)
 
-static bool runs_longer_than(const struct svc_session *s, uint64_t ns)
+static bool runs_longer_than(const struct svc_session *s, uint64_t ns) SVC_LOCKED
 {
 	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
 
@@ -79,7 +79,7 @@ bool svc_rest_foresee(struct svc_server *server)
 	}
 }
 
-static bool all_that_runs_is_short(const struct svc_server *server)
+static bool all_that_runs_is_short(const struct svc_server *server) SVC_LOCKED
 {
 	const struct sal_session *core;
 	uint32_t i;
@@ -93,7 +93,7 @@ static bool all_that_runs_is_short(const struct svc_server *server)
 }
 
 /* Is work likely to come soon? */
-static bool should_poll(const struct svc_server *server, uint64_t now)
+static bool should_poll(const struct svc_server *server, uint64_t now) SVC_LOCKED
 {
 	const struct svc_worker *w = &server->worker;
 	uint64_t idle = now - w->idle_from_ns;
