@@ -91,42 +91,44 @@ class Play:
 
     # Jobs.
 
-    def wide(self, name, seed, batch):
-        return Job(name, "search.py", ["--steps", self.pick("4", "8"), "--batch", str(batch), "--width", "2048",
-                                       "--seed", str(seed)])
+    def wide(self, name, seed, batch, steps):
+        return Job(name, "search.py", ["--steps", str(steps), "--batch", str(batch), "--width", "2048", "--seed", str(seed)])
 
     def convnet(self, name, steps, seed=0):
         return Job(name, "cnn.py", ["--steps", str(steps), "--batch", "256", "--seed", str(seed)])
 
-    def server(self):
-        return Job("server", "inference.py", ["--rate", "100", "--requests", self.pick("20", "400")], "inference")
+    def server(self, requests):
+        return Job("server", "inference.py", ["--rate", "100", "--requests", str(requests)], "inference")
 
     def trial(self, number):
-        return Job(f"trial-{number}", "search.py", ["--trial", str(number), "--steps", self.pick("20", "60"),
+        return Job(f"trial-{number}", "search.py", ["--trial", str(number), "--steps", self.pick("20", "30"),
                                                     "--batch", "1024", "--width", "256"])
 
     def rehearse(self):
         """Compiles what acts 1, 2 and 4 need, with and without Salus, and measures the memory of a job of act 1."""
-        small, large = self.wide("small", 0, 16), self.wide("large", 0, self.pick(2048, 16384))
-        others = [self.convnet("convnet", 2), self.server()]
+        small, large = (self.wide(f"wide-{batch}", 0, batch, 2) for batch in (16, self.pick(2048, 16384)))
+        others = [self.convnet("convnet", 2), self.server(5)]
         daemon = self.stage.start_daemon("rehearsal")
         self.stage.wait([self.stage.start(job, "rehearsal-salus", daemon) for job in (large, *others)]
                         + [self.stage.start(job, "rehearsal-direct") for job in (small, large, *others)])
         self.stage.stop_daemon()
-        self.host_bytes, whole_bytes = (self.peak_of(job) for job in (small, large))
+        self.host_bytes, whole_bytes = self.peaks_of(small, large)
         self.need_bytes = whole_bytes - self.host_bytes
 
-    def peak_of(self, job):
-        run = self.stage.start(job, "peak")
-        peak = Peak(run.process.pid)
-        self.stage.wait([run])
-        peak.close()
-        return peak.peak_bytes
+    def peaks_of(self, *jobs):
+        """The most memory that the process of each job has."""
+        runs = [self.stage.start(job, "peak") for job in jobs]
+        peaks = [Peak(run.process.pid) for run in runs]
+        self.stage.wait(runs)
+        for peak in peaks:
+            peak.close()
+        return [peak.peak_bytes for peak in peaks]
 
     # Act 1.
 
     def memory(self):
-        jobs = [self.wide(f"job-{i}", i, self.pick(2048, 16384)) for i in range(self.pick(2, 4))]
+        batch, steps = self.pick((2048, 4), (16384, 6))
+        jobs = [self.wide(f"job-{i}", i, batch, steps) for i in range(self.pick(2, 4))]
         size = max(round(1.5 * self.need_bytes / MIB), 64)
         act = Act("More jobs than memory",
                   f"{len(jobs)} training jobs. Each needs up to {self.need_bytes / MIB:.0f} MiB, and the device has {size} "
@@ -170,7 +172,7 @@ class Play:
     # Act 2.
 
     def short_job(self):
-        longs = [self.convnet(f"long-{i}", self.pick(25, 60), i) for i in self.pick((1,), (1, 2, 3))]
+        longs = [self.convnet(f"long-{i}", self.pick(25, 40), i) for i in self.pick((1,), (1, 2, 3))]
         short = self.convnet("short", self.pick(4, 20), 9)
         act = Act("A short job behind long ones",
                   f"{len(longs)} long jobs train. A short one comes when they have begun. Nobody says how long a job takes.",
@@ -257,7 +259,7 @@ class Play:
         runs = [self.stage.start(job, phase, daemon, may_fail=True) for job in jobs]
         self.stage.until(lambda: any(map(self.is_training, runs)), runs)
         before, began = self.steps_of(runs), time.monotonic()
-        server = self.stage.start(self.server(), phase, daemon)
+        server = self.stage.start(self.server(self.pick(20, 300)), phase, daemon)
         self.stage.until(lambda: server.seconds is not None, [server, *runs])
         rate = (self.steps_of(runs) - before) / (time.monotonic() - began)
         for run in runs:
