@@ -54,7 +54,7 @@ static void on_downloaded(void *ctx, const struct adp_answer *answer)
 		code = SAL_DATA_LOSS;
 		text = "salus: salusd sent too few bytes";
 	}
-	if (code == 0 && d->size > 0 && !d->in_place) {
+	if (code == 0 && from && d->size > 0 && !d->in_place) {
 		if (d->scatter)
 			adp_copy_strided(&(struct adp_strided){ .rank = d->scatter->rank,
 								.element = d->scatter->element,

@@ -59,9 +59,9 @@ static bool fill_client(PJRT_Client *client)
 
 	client->topology.client = client;
 	client->all = calloc(count, sizeof(*client->all));
-	client->devices = calloc(count, sizeof(*client->devices));
-	client->descriptions = calloc(count, sizeof(*client->descriptions));
-	client->memory_list = calloc(count * ADP_MEMORIES_MAX, sizeof(*client->memory_list));
+	client->devices = calloc(count, sizeof(PJRT_Device *));
+	client->descriptions = calloc(count, sizeof(PJRT_DeviceDescription *));
+	client->memory_list = calloc(count * ADP_MEMORIES_MAX, sizeof(PJRT_Memory *));
 	if (!client->all || !client->devices || !client->descriptions || !client->memory_list)
 		return false;
 	client->device_count = count;

@@ -157,7 +157,7 @@ static void dump_optimized(struct adp_program *p, const char *path)
 						       .program = &program };
 	PJRT_Error *error = adp_fetch_optimized(&args);
 
-	program.code = error || program.code_size == 0 ? NULL : malloc(program.code_size);
+	program.code = error || program.code_size == 0 ? NULL : calloc(1, program.code_size);
 	if (program.code)
 		error = adp_fetch_optimized(&args);
 	if (program.code && !error)

@@ -92,7 +92,7 @@ static PJRT_Error *find_devices(struct adp_program *p)
 	const struct sal_program_facts *f = p->facts;
 	size_t i;
 
-	p->devices = calloc(f->chip_count, sizeof(*p->devices));
+	p->devices = calloc(f->chip_count, sizeof(PJRT_Device *));
 	if (!p->devices)
 		return adp_out_of_memory();
 	p->device_count = f->chip_count;
