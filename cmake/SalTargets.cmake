@@ -28,5 +28,5 @@ function(sal_test name)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES
     TIMEOUT 300
-    ENVIRONMENT "SAL_SOURCE_DIR=${PROJECT_SOURCE_DIR};UBSAN_OPTIONS=print_stacktrace=1")
+    ENVIRONMENT "SAL_SOURCE_DIR=${PROJECT_SOURCE_DIR};UBSAN_OPTIONS=print_stacktrace=1;ASAN_OPTIONS=intercept_memmem=0")
 endfunction()

@@ -142,9 +142,10 @@ int sal_linalg_integer(const struct linalg_call *c, const char *name, int32_t *v
 
 int32_t sal_linalg_element(enum lapack_type type);
 
+/* Problem i of the array; NULL if the call is a plan. */
 static inline void *linalg_at(const struct linalg_array *a, int64_t i)
 {
-	return (char *)a->data + (size_t)i * a->step;
+	return a->data ? (char *)a->data + (size_t)i * a->step : NULL;
 }
 
 /* LAPACK's function for the call, as a pointer to fn. */

@@ -168,8 +168,8 @@ static void unpack(const struct linalg_call *c, const void *imaginary, const voi
 static void geev_real(const struct linalg_call *c, int64_t i, struct linalg_space *space)
 {
 	void *values = linalg_at(&c->rets[0], i), *imaginary = linalg_at(&c->rets[1], i);
-	size_t step = space->work_count < 0 ? 0 : c->args[0].step;
-	char *a = space->extra, *vl = a + step, *vr = vl + step;
+	size_t step = c->args[0].step;
+	char *a = space->extra, *vl = a ? a + step : NULL, *vr = a ? vl + step : NULL;
 
 	LINALG_FN(c, geev_real_fn)
 	(&c->flags[0], &c->flags[1], &c->n, a, &c->n, values, imaginary, vl, &c->n, vr, &c->n,

@@ -174,8 +174,10 @@ static struct share share_of(const struct sal_loaded *l, const struct sal_execut
 {
 	struct share share = { *x, NULL };
 
-	share.x.args = x->args + list * x->arg_count;
-	share.x.outputs = x->outputs + list * x->output_count;
+	if (x->args)
+		share.x.args = x->args + list * x->arg_count;
+	if (x->outputs)
+		share.x.outputs = x->outputs + list * x->output_count;
 	share.chip = sal_fake_chip(l->stream, (uint32_t)(l->program.first_chip + list));
 	return share;
 }
