@@ -41,7 +41,7 @@ static const struct option *find(const PJRT_NamedValue *value)
 static PJRT_Error *read_option(const PJRT_NamedValue *value, struct disc_options *out)
 {
 	const struct option *option = find(value);
-	char *field = (char *)out + (option ? option->at : 0);
+	char *field;
 
 	if (!option)
 		return disc_error(PJRT_Error_Code_INVALID_ARGUMENT, "Unexpected option name: %.*s",
@@ -52,6 +52,7 @@ static PJRT_Error *read_option(const PJRT_NamedValue *value, struct disc_options
 				  option->name, (int)option->type, (int)value->type);
 	if (option->at == SIZE_MAX)
 		return NULL;
+	field = (char *)out + option->at;
 	if (option->type == PJRT_NamedValue_kInt64)
 		memcpy(field, &value->int64_value, sizeof(value->int64_value));
 	else if (option->type == PJRT_NamedValue_kBool)

@@ -610,7 +610,7 @@ static void leaves_out_indices_outside(void **state)
 		assert_true(out[0] == 0 && out[4] == 3 && out[5] == 6);
 		free_frame(f);
 		f = new_frame();
-		(void)sparse_frame(f, true, (int64_t[]){ far[i], far[i], -far[i] / 2, far[i] },
+		(void)sparse_frame(f, true, (int64_t[]){ far[i], far[i], -(far[i] / 2), far[i] },
 				   (int64_t[]){ 0, 0, 1 });
 		assert_true(call(f, "cpu_csr_sparse_dense_ffi"));
 		free_frame(f);
