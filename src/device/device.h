@@ -152,6 +152,8 @@ struct sal_device_ops {
 	/* Copies to a memory of the buffer's chip. */
 	int (*copy)(struct sal_buffer *b, uint32_t memory, struct sal_buffer **out_buffer,
 		    struct sal_err *err);
+	/* Optional: NULL if the memory has no addresses in this process. False: not defined yet. */
+	bool (*reach)(struct sal_buffer *b, sal_use_fn *use, void *ctx);
 	/* Calls done when b is defined or failed. */
 	int (*when_ready)(struct sal_buffer *b, sal_done_fn *done, void *ctx, struct sal_err *err);
 	/* The memory is freed when no operation uses it any more. Accepts NULL. */
@@ -179,8 +181,7 @@ struct sal_device_ops {
 	int (*refill)(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
 	/* The saved contents, in the format of download. */
 	struct sal_text (*saved_bytes)(const struct sal_saved *saved);
-	/* Accepts NULL. */
-	void (*free_saved)(struct sal_saved *saved);
+	void (*free_saved)(struct sal_saved *saved); /* accepts NULL */
 
 	/*
 	 * May fail on any device: then save and restore. Makes the buffer one of this stream,

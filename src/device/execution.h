@@ -13,6 +13,8 @@ struct sal_buffer;
 
 /* code is 0 or a positive enum sal_code; message is valid during the call. */
 typedef void sal_done_fn(void *ctx, int code, const char *message);
+/* Gets the bytes of a buffer in place, in the format of download. They stay during the call. */
+typedef void sal_use_fn(void *bytes, size_t size, void *ctx);
 
 struct sal_execution {
 	/*

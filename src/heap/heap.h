@@ -32,7 +32,17 @@ struct sal_heap_view {
 	uint64_t own; /* other blocks: the daemon's */
 	uint64_t warm; /* free pages that the system does not have back */
 	uint64_t metered_peak; /* the most of metered + warm so far */
+	uint64_t exposed; /* of all these: in blocks that jobs can read */
 };
+
+/* A block that its session's process may read in place: see exposed.h. */
+struct sal_heap_exposed {
+	uint64_t number;
+	uint64_t bytes;
+};
+
+/* Smaller results are copied. */
+#define SAL_EXPOSED_BYTES_MIN ((size_t)1 << 20)
 
 /*
  * Reserve the range. Until then, and if that fails, sal_heap_take returns NULL. Call this once,
@@ -66,6 +76,22 @@ void sal_heap_fill(void *bytes, size_t size);
 
 /* From now on this meter counts the block, and no run does. Ignores memory that is not the heap's. */
 void sal_heap_pay(void *block, struct sal_payer payer);
+
+/* How many blocks may be exposed, of one session and of all; at most SAL_EXPOSED_MAX. */
+void sal_heap_expose_limit(uint64_t of_session, uint64_t of_all);
+/*
+ * The session wants to read the block. False: the block is not exposed, or not the session's. The
+ * heap then knows that the session reads results of this size, and exposes later ones (wishes.h).
+ */
+bool sal_heap_expose(const void *block, uint32_t meter, struct sal_heap_exposed *out);
+/* A new descriptor for the exposed block of this session; -1: there is none. */
+int sal_heap_exposed_fd(uint64_t number, uint32_t meter, uint64_t *out_bytes);
+/* Is the block still exposed? It is also if it is free, and waits for the next result. */
+bool sal_heap_is_exposed(uint64_t number);
+/* Counts blocks that were exposed and are not any more. */
+uint64_t sal_heap_withdrawn(void);
+/* The session has ended: its exposed blocks go, those in use when they are freed. */
+void sal_heap_leave(uint32_t meter);
 
 struct sal_heap_view sal_heap_view(void);
 /* Verifies every invariant. */

@@ -161,7 +161,7 @@ static void use(struct sal_pages *p, uint32_t index)
 	struct sal_span *s = &p->spans[index];
 
 	s->state = SAL_SPAN_USED;
-	s->meter = s->run = 0;
+	s->meter = s->run = s->exposed = 0;
 	s->is_empty = false;
 	p->starts[s->page] = index;
 }

@@ -38,7 +38,7 @@ struct sal_span {
 	uint32_t page, count; /* the pages [page, page + count) */
 	uint32_t before, after; /* neighbours in the range */
 	uint32_t prev, next; /* in its bin; next also links unused entries */
-	uint32_t meter, run; /* of a used span: the caller's notes */
+	uint32_t meter, run, exposed; /* of a used span: the caller's notes */
 	uint8_t state; /* enum sal_span_state */
 	bool is_empty; /* of a used span: its pages are not in memory; the caller's note */
 };

@@ -208,15 +208,25 @@ static bool has_fixed_size(int fd)
 	return seals >= 0 && (seals & SIZE_SEALS) == SIZE_SEALS;
 }
 
-void *sal_shared_map(int fd, uint64_t bytes)
+static void *map_shared(int fd, uint64_t bytes, int access)
 {
 	struct stat st;
 	void *p;
 
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes || !has_fixed_size(fd))
 		return NULL;
-	p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	p = mmap(NULL, (size_t)bytes, access, MAP_SHARED, fd, 0);
 	return p == MAP_FAILED ? NULL : p;
+}
+
+void *sal_shared_map(int fd, uint64_t bytes)
+{
+	return map_shared(fd, bytes, PROT_READ | PROT_WRITE);
+}
+
+void *sal_shared_map_to_read(int fd, uint64_t bytes)
+{
+	return map_shared(fd, bytes, PROT_READ);
 }
 
 int sal_doorbell_create(int *out_ring_fd, int *out_wait_fd, struct sal_err *err)

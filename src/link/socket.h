@@ -38,6 +38,8 @@ int sal_socket_try_send(int fd, const void *bytes, size_t size, const int *fds, 
 int sal_shared_create(const char *name, uint64_t bytes, struct sal_err *err);
 /* NULL if it cannot be mapped, or its size is another or can change. */
 void *sal_shared_map(int fd, uint64_t bytes);
+/* The same, for reading only. */
+void *sal_shared_map_to_read(int fd, uint64_t bytes);
 
 /*
  * A doorbell: one end rings, the other waits for it with poll(2) and then quiets it. It is a pair

@@ -86,6 +86,12 @@ static const struct row rows[SVC_RESOURCES] = {
 		.max = { 2, 2, 2 },
 		.is_part = true,
 	},
+	[SVC_EXPOSED] = {
+		.name = "exposed",
+		.noun = "results read in place",
+		.help = "large results that jobs read in salusd's memory; over it, they are copied",
+		.max = { 64, 256, 512 },
+	},
 	[SVC_HOST_BYTES] = {
 		.name = "host",
 		.noun = "of arrays in the host's memory",

@@ -27,6 +27,7 @@ enum svc_resource {
 	SVC_QUEUED_BYTES, /* salusd's memory for queued iterations */
 	SVC_ARENA_BYTES,
 	SVC_PAGED_BYTES,
+	SVC_EXPOSED, /* blocks that jobs read in place: see client/session.h */
 	SVC_HOST_BYTES, /* arrays in a memory of the host: see memory/host.h */
 	SVC_COMPILES, /* programs that wait to be compiled or loaded */
 	SVC_COMPILE_BYTES, /* size of these programs */

@@ -87,6 +87,23 @@ static inline const struct sal_call_shape *sal_call_next(const struct sal_call_s
 	return (const struct sal_call_shape *)((const int64_t *)(shape + 1) + shape->rank);
 }
 
+/* The tail of the answer to sal_msg_expose: the buffer is all of this block, from its start. */
+struct sal_exposed_place {
+	uint64_t block; /* its number; 0: the client must download the buffer */
+	uint64_t bytes; /* of the block, at least those of the buffer */
+};
+
+/*
+ * The daemon does not use this block any more. If no buffer of the client is in it, the client
+ * unmaps it; else when the last of them is destroyed.
+ */
+struct sal_msg_withdrawn {
+	struct sal_header header;
+	uint64_t block;
+};
+
+_Static_assert(sizeof(struct sal_exposed_place) == 16, "exposed place");
+_Static_assert(sizeof(struct sal_msg_withdrawn) == 16, "withdrawn");
 _Static_assert(sizeof(struct sal_msg_call) == 56, "call");
 _Static_assert(sizeof(struct sal_call_shape) == 16, "shape");
 _Static_assert(sizeof(struct sal_msg_reply) == 32, "reply");

@@ -9,7 +9,7 @@
 
 #define SAL_WIRE_MAGIC UINT64_C(0x3153554c4153) /* "SALUS1" */
 #define SAL_WIRE_MAJOR 1
-#define SAL_WIRE_MINOR 7
+#define SAL_WIRE_MINOR 8
 /* The minor from which on the holding (link/holding.h) lies behind the rings. */
 #define SAL_MINOR_HOLDING 2
 /* The minor from which on a client understands news: a done of request 0 with code 0. */
@@ -22,6 +22,8 @@
 #define SAL_MINOR_DEVICES 6
 /* The minor from which on uploads and copies name the memory of the device. */
 #define SAL_MINOR_MEMORIES 7
+/* The minor from which on a client may read large results in the daemon's memory. */
+#define SAL_MINOR_EXPOSE 8
 
 /* Size of the hello before minor 3, which adds the deadline. */
 #define SAL_HELLO_BYTES_MIN 184
@@ -79,6 +81,12 @@ struct sal_welcome {
 struct sal_grow {
 	uint64_t bytes;
 };
+
+/*
+ * Since SAL_MINOR_EXPOSE: with this bit the rest of sal_grow.bytes is the number of an exposed
+ * block. The answer has its size and its descriptor, or a code.
+ */
+#define SAL_GROW_BLOCK (UINT64_C(1) << 63)
 
 struct sal_grown {
 	int32_t code;

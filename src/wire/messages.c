@@ -31,6 +31,8 @@ static size_t fixed_size(uint16_t type)
 		return sizeof(struct sal_msg_operands);
 	case SAL_MSG_ANSWER:
 		return sizeof(struct sal_msg_answer);
+	case SAL_MSG_EXPOSE:
+		return sizeof(struct sal_msg_expose);
 	case SAL_MSG_REPLY:
 		return sizeof(struct sal_msg_reply);
 	case SAL_MSG_DONE:
@@ -40,6 +42,8 @@ static size_t fixed_size(uint16_t type)
 		return sizeof(struct sal_msg_released);
 	case SAL_MSG_CALL:
 		return sizeof(struct sal_msg_call);
+	case SAL_MSG_WITHDRAWN:
+		return sizeof(struct sal_msg_withdrawn);
 	default:
 		return 0;
 	}

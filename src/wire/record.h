@@ -13,6 +13,8 @@
 /* Arrays up to this many bytes ride in the record. */
 #define SAL_INLINE_MAX 4096
 #define SAL_SEGMENTS_MAX 64
+/* Arrays from this size on may be read in the daemon's memory. */
+#define SAL_EXPOSE_MIN (1u << 20)
 /* The sentence of an answer or of a failed iteration: a Python traceback. */
 #define SAL_TEXT_MAX 65536
 /* The most operands, and the most results, of a call. */
@@ -37,6 +39,7 @@ enum sal_message {
 	SAL_MSG_AWAIT,
 	SAL_MSG_OPERANDS, /* since SAL_MINOR_CALLS */
 	SAL_MSG_ANSWER,
+	SAL_MSG_EXPOSE, /* since SAL_MINOR_EXPOSE */
 	SAL_MSG_SUBMIT_END,
 	/* daemon to client */
 	SAL_MSG_REPLY = 64,
@@ -44,6 +47,7 @@ enum sal_message {
 	SAL_MSG_RELEASED,
 	SAL_MSG_REFUSED, /* since SAL_MINOR_REFUSED; a struct sal_msg_done */
 	SAL_MSG_CALL, /* since SAL_MINOR_CALLS */
+	SAL_MSG_WITHDRAWN, /* since SAL_MINOR_EXPOSE */
 	SAL_MSG_COMPLETE_END,
 };
 

@@ -134,6 +134,16 @@ struct sal_msg_answer {
 	struct sal_place_in_arena results;
 };
 
+/*
+ * The client wants to read a buffer in the daemon's memory. Answer: sal_msg_done, when the buffer
+ * has its contents, with a struct sal_exposed_place.
+ */
+struct sal_msg_expose {
+	struct sal_header header;
+	uint64_t request;
+	uint64_t id;
+};
+
 _Static_assert(sizeof(struct sal_msg_compile) == 88, "compile");
 _Static_assert(sizeof(struct sal_msg_load) == 48, "load");
 _Static_assert(sizeof(struct sal_msg_fetch) == 56, "fetch");
@@ -146,5 +156,6 @@ _Static_assert(sizeof(struct sal_msg_copy) == 24, "copy");
 _Static_assert(sizeof(struct sal_msg_await) == 24, "await");
 _Static_assert(sizeof(struct sal_msg_operands) == 48, "operands");
 _Static_assert(sizeof(struct sal_msg_answer) == 48, "answer");
+_Static_assert(sizeof(struct sal_msg_expose) == 24, "expose");
 
 #endif

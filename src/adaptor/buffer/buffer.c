@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adaptor/buffer/exposed.h"
 #include "adaptor/buffer/host.h"
 #include "adaptor/buffer/late.h"
 #include "adaptor/buffer/layouts.h"
@@ -123,14 +124,12 @@ static bool forget_for_good(PJRT_Buffer *b)
 }
 
 /* Tells the daemon. This must not fail; a dead daemon holds no buffer. */
-static void delete_buffer(PJRT_Buffer *b)
+void adp_buffer_send_delete(PJRT_Buffer *b)
 {
 	PJRT_Client *client = b->client;
 	struct sal_msg_delete *m;
 	uint64_t unseen;
 
-	if (!forget_for_good(b) || adp_late_forget(b))
-		return;
 	m = adp_reserve(b->client->conn, SAL_MSG_DELETE, sizeof(*m) + sizeof(uint64_t));
 	if (!m)
 		return;
@@ -140,6 +139,12 @@ static void delete_buffer(PJRT_Buffer *b)
 	if (unseen >= WAKE_BYTES)
 		atomic_store(&client->deleted_bytes, 0);
 	adp_send(client->conn, unseen >= WAKE_BYTES);
+}
+
+static void delete_buffer(PJRT_Buffer *b)
+{
+	if (forget_for_good(b) && !adp_late_forget(b) && !adp_exposed_retain(b))
+		adp_buffer_send_delete(b);
 }
 
 PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
@@ -153,6 +158,7 @@ PJRT_Error *adp_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args)
 		adp_promise_unref(args->buffer->ready);
 	}
 	adp_prefetch_drop(args->buffer);
+	adp_exposed_release(args->buffer);
 	adp_host_free(args->buffer);
 	(void)pthread_mutex_destroy(&args->buffer->host_lock);
 	adp_client_unref(args->buffer->client);

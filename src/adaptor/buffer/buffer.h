@@ -44,8 +44,10 @@ struct PJRT_Buffer {
 	pthread_mutex_t host_lock;
 	void *host; /* owned; a copy of its bytes in this process, see host.h */
 	struct adp_range range; /* where the copy is, if in the arena */
+	_Atomic uint64_t block; /* of the daemon, that `host` is in; 0: none; see exposed.h */
+	_Atomic bool owes_delete; /* it is deleted, and read: the daemon hears of it later */
 	_Atomic int pins; /* external references to the copy */
-	struct adp_habit *habit; /* owned reference; NULL: not a small output; see prefetch.h */
+	struct adp_habit *habit; /* owned reference; NULL: not prefetched; see prefetch.h */
 	size_t output; /* its number among the program's outputs */
 	struct adp_prefetch *prefetch; /* owned reference, or NULL */
 };
@@ -79,6 +81,8 @@ struct adp_promise *adp_buffer_ready(PJRT_Buffer *buffer);
 void adp_buffer_fail(PJRT_Buffer *buffer);
 /* Marks it deleted and uncounts it; true if it was not deleted before. */
 bool adp_buffer_forget(PJRT_Buffer *buffer);
+/* Tells the daemon to delete it. */
+void adp_buffer_send_delete(PJRT_Buffer *buffer);
 /* Undoes adp_buffer_forget. */
 void adp_buffer_recover(PJRT_Buffer *buffer);
 /* Bytes of a dense array in host memory; UINT64_MAX: too many to count. */

@@ -6,7 +6,9 @@
 
 #include "adaptor/buffer/buffer.h"
 #include "adaptor/buffer/download.h"
+#include "adaptor/buffer/exposed.h"
 #include "adaptor/client/client.h"
+#include "adaptor/daemon/blocks.h"
 #include "adaptor/daemon/range.h"
 #include "adaptor/error.h"
 #include "wire/messages.h"
@@ -16,6 +18,11 @@
 
 void adp_host_free(PJRT_Buffer *b)
 {
+	if (b->block) {
+		adp_block_drop(b->client->conn, b->block);
+		b->block = 0;
+		return;
+	}
 	if (!b->range.at) {
 		free(b->host);
 		return;
@@ -66,6 +73,9 @@ static PJRT_Error *fetch_bytes(PJRT_Buffer *b)
 		return adp_error(
 			SAL_UNIMPLEMENTED,
 			"salus: the address of a buffer whose elements are smaller than a byte");
+	error = adp_exposed_find(b);
+	if (error || b->host)
+		return error;
 	error = make_room(b, size);
 	if (!error)
 		error = adp_download_into(b, b->host, b->range.at ? &b->range : NULL);
@@ -101,7 +111,9 @@ static PJRT_Error *find_bytes(PJRT_Buffer *b, void **out)
 	(void)pthread_mutex_lock(&b->host_lock);
 	if (!b->host)
 		error = fetch_bytes(b);
-	*out = b->host;
+	if (!error && adp_exposed_is_gone(b))
+		error = adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	*out = error ? NULL : b->host;
 	(void)pthread_mutex_unlock(&b->host_lock);
 	return find_reason(b, error);
 }
@@ -121,22 +133,38 @@ adp_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPoint
 	return find_bytes(args->buffer, &args->device_memory_ptr);
 }
 
+/* False: nobody has pinned it. */
+static bool unpin(PJRT_Buffer *b)
+{
+	int before = atomic_load(&b->pins);
+
+	while (before > 0)
+		if (atomic_compare_exchange_weak(&b->pins, &before, before - 1)) {
+			if (before == 1)
+				adp_exposed_unpinned(b);
+			return true;
+		}
+	return false;
+}
+
 PJRT_Error *
 adp_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args *args)
 {
-	if (atomic_load(&args->buffer->deleted) && !args->buffer->host)
+	PJRT_Buffer *b = args->buffer;
+
+	/* The pin first: see exposed.h. */
+	(void)atomic_fetch_add(&b->pins, 1);
+	if (atomic_load(&b->deleted) && (!b->host || adp_exposed_is_gone(b))) {
+		unpin(b);
 		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
-	(void)atomic_fetch_add(&args->buffer->pins, 1);
+	}
 	return NULL;
 }
 
 PJRT_Error *
 adp_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args *args)
 {
-	int before = atomic_load(&args->buffer->pins);
-
-	while (before > 0)
-		if (atomic_compare_exchange_weak(&args->buffer->pins, &before, before - 1))
-			return NULL;
-	return adp_error(SAL_INVALID_ARGUMENT, "salus: nobody refers to the buffer");
+	return unpin(args->buffer)
+		       ? NULL
+		       : adp_error(SAL_INVALID_ARGUMENT, "salus: nobody refers to the buffer");
 }

@@ -64,8 +64,6 @@ struct adp_promise *adp_loan_promise(const struct adp_loan *loan)
 
 void adp_loan_add(struct adp_loan *loan, PJRT_Buffer *b)
 {
-	if (!adp_buffer_forget(b))
-		return; /* another thread has deleted it, and told the daemon */
 	(void)atomic_fetch_add_explicit(&loan->refs, 1, memory_order_relaxed);
 	b->lent_at = loan->count;
 	loan->lent[loan->count++] = (struct lent){ b->id, b };

@@ -24,7 +24,7 @@ struct adp_promise;
 struct adp_loan *adp_loan_create(struct adp_conn *conn, struct adp_promise *promise, size_t room);
 void adp_loan_unref(struct adp_loan *loan);
 struct adp_promise *adp_loan_promise(const struct adp_loan *loan);
-/* The buffer counts as deleted from now on. Call this before the execution is sent. */
+/* Of a buffer that adp_buffer_forget has marked. Call this before the execution is sent. */
 void adp_loan_add(struct adp_loan *loan, PJRT_Buffer *buffer);
 /* The execution has taken its arguments, or it is not known whether it has. */
 void adp_loan_consume(struct adp_loan *loan);

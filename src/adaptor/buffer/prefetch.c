@@ -37,6 +37,16 @@ struct waiter {
 	void *ctx;
 };
 
+static bool is_small(uint64_t bytes)
+{
+	return bytes <= SMALL_MAX;
+}
+
+static bool is_large(uint64_t bytes)
+{
+	return bytes >= SAL_EXPOSE_MIN;
+}
+
 static uint64_t bytes_of(const struct sal_output_facts *o)
 {
 	return adp_host_bytes((PJRT_Buffer_Type)o->type, o->dims, o->rank);
@@ -45,11 +55,12 @@ static uint64_t bytes_of(const struct sal_output_facts *o)
 struct adp_habit *adp_habit_create(const struct sal_program_facts *facts)
 {
 	struct adp_habit *habit;
-	size_t i, small = 0;
+	size_t i, count = 0;
 
 	for (i = 0; i < facts->output_count; i++)
-		small += bytes_of(&facts->outputs[i]) <= SMALL_MAX;
-	if (small == 0)
+		count += is_small(bytes_of(&facts->outputs[i])) ||
+			 is_large(bytes_of(&facts->outputs[i]));
+	if (count == 0)
 		return NULL;
 	habit = calloc(1, sizeof(*habit) + facts->output_count);
 	if (habit)
@@ -120,26 +131,48 @@ bool adp_prefetch_plan(PJRT_Buffer *b, struct adp_habit *habit, size_t index)
 {
 	uint64_t size = adp_host_bytes(b->type, b->dims, b->rank);
 
-	if (!habit || size > SMALL_MAX)
+	if (!habit || (!is_small(size) && !is_large(size)))
 		return false;
 	(void)atomic_fetch_add_explicit(&habit->refs, 1, memory_order_relaxed);
 	b->habit = habit;
 	b->output = index;
 	if (spend(&habit->credit[index]))
-		b->prefetch = prefetch_create(b->client->conn, (size_t)size);
+		b->prefetch = prefetch_create(b->client->conn,
+					      is_small(size) ? (size_t)size
+							     : sizeof(struct sal_exposed_place));
 	return b->prefetch != NULL;
+}
+
+/* False: the daemon is gone, and the request is answered already. */
+static bool reserve_download(const PJRT_Buffer *b, const struct adp_prefetch *f)
+{
+	struct sal_msg_download *m = adp_reserve(b->client->conn, SAL_MSG_DOWNLOAD, sizeof(*m));
+
+	if (!m)
+		return false;
+	m->request = f->request;
+	m->id = b->id;
+	m->size = f->size;
+	return true;
+}
+
+static bool reserve_expose(const PJRT_Buffer *b, const struct adp_prefetch *f)
+{
+	struct sal_msg_expose *m = adp_reserve(b->client->conn, SAL_MSG_EXPOSE, sizeof(*m));
+
+	if (!m)
+		return false;
+	m->request = f->request;
+	m->id = b->id;
+	return true;
 }
 
 void adp_prefetch_send(PJRT_Buffer *b, bool last)
 {
 	struct adp_prefetch *f = b->prefetch;
-	struct sal_msg_download *m = adp_reserve(b->client->conn, SAL_MSG_DOWNLOAD, sizeof(*m));
 
-	if (!m)
-		return; /* the daemon is gone: the request is answered already */
-	m->request = f->request;
-	m->id = b->id;
-	m->size = f->size;
+	if (!(is_large(b->bytes) ? reserve_expose : reserve_download)(b, f))
+		return;
 	f->request = 0;
 	adp_send(b->client->conn, last);
 }
@@ -156,13 +189,17 @@ static void on_arrived(PJRT_Error *error, void *arg)
 	free(w);
 }
 
-bool adp_prefetch_take(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
+void adp_prefetch_learn(PJRT_Buffer *b)
+{
+	if (b->habit)
+		atomic_store_explicit(&b->habit->credit[b->output], CREDIT, memory_order_relaxed);
+}
+
+static bool take(const PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
 {
 	struct adp_prefetch *f = b->prefetch;
 	struct waiter *w;
 
-	if (b->habit)
-		atomic_store_explicit(&b->habit->credit[b->output], CREDIT, memory_order_relaxed);
 	w = f ? malloc(sizeof(*w)) : NULL;
 	if (!w)
 		return false;
@@ -173,6 +210,19 @@ bool adp_prefetch_take(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
 	prefetch_unref(f, 1);
 	free(w);
 	return false;
+}
+
+bool adp_prefetch_take(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
+{
+	if (is_large(b->bytes))
+		return false; /* what is prefetched is no bytes */
+	adp_prefetch_learn(b);
+	return take(b, fn, ctx);
+}
+
+bool adp_prefetch_take_place(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx)
+{
+	return is_large(b->bytes) && take(b, fn, ctx);
 }
 
 void adp_prefetch_drop(PJRT_Buffer *b)

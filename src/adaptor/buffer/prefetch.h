@@ -8,6 +8,9 @@
  * here. A reader of the buffer gets them as if the daemon had just answered. An output that is no
  * longer read is soon no longer prefetched.
  *
+ * A large result that is read in the daemon's memory (exposed.h) has such a habit, too: what is
+ * prefetched is its place.
+ *
  * Threads: any.
  */
 #ifndef SAL_ADAPTOR_BUFFER_PREFETCH_H
@@ -22,7 +25,10 @@
 
 struct adp_habit;
 
-/* NULL if the program has no small outputs, or for lack of memory: then nothing is prefetched. */
+/*
+ * NULL if the program has no outputs that may be prefetched, or for lack of memory: then nothing is
+ * prefetched.
+ */
 struct adp_habit *adp_habit_create(const struct sal_program_facts *facts);
 void adp_habit_unref(struct adp_habit *habit);
 
@@ -35,6 +41,13 @@ void adp_prefetch_send(PJRT_Buffer *b, bool last);
  * as the tail. False if the buffer is not prefetched.
  */
 bool adp_prefetch_take(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx);
+/*
+ * The same for the place of a large buffer, a struct sal_exposed_place. Reading it makes a habit only
+ * with adp_prefetch_learn.
+ */
+bool adp_prefetch_take_place(PJRT_Buffer *b, adp_answer_fn *fn, void *ctx);
+/* The place was useful. */
+void adp_prefetch_learn(PJRT_Buffer *b);
 /* Call this before the buffer is freed. */
 void adp_prefetch_drop(PJRT_Buffer *b);
 

@@ -91,6 +91,7 @@ static int take_parts(struct adp_conn *conn, struct adp_greeting *g, struct sal_
 	conn->facts = g->facts;
 	conn->fact_size = (size_t)w->fact_bytes;
 	conn->memory_bytes = w->memory_bytes;
+	conn->minor = w->minor;
 	g->daemon_bell = g->bell = -1;
 	g->facts = NULL;
 	conn->ring_bytes = sal_holding_span(w->ring_bytes, w->minor);
@@ -135,6 +136,7 @@ static struct adp_conn *conn_create(void)
 	adp_requests_init(&conn->requests);
 	(void)pthread_mutex_init(&conn->grow_lock, NULL);
 	conn->arena = adp_arena_create();
+	conn->blocks = adp_blocks_create();
 	conn->record = aligned_alloc(64, SAL_RECORD_MAX);
 	(void)pthread_once(&guard.once, watch_forks);
 	(void)pthread_mutex_lock(&guard.lock);
@@ -150,7 +152,7 @@ int adp_conn_open(const char *path, const struct sal_hello *hello, struct adp_co
 	int rc;
 
 	*out_conn = NULL;
-	if (!conn || !conn->arena || !conn->record) {
+	if (!conn || !conn->arena || !conn->blocks || !conn->record) {
 		rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "out of memory");
 		goto fail;
 	}
@@ -231,6 +233,7 @@ void adp_conn_unref(struct adp_conn *conn)
 	if (conn->call_server)
 		conn->call_server->destroy(conn->call_server);
 	adp_arena_destroy(conn->arena);
+	adp_blocks_destroy(conn->blocks);
 	free(conn->record);
 	adp_requests_fini(&conn->requests);
 	free(conn->facts);

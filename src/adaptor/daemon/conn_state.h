@@ -11,6 +11,7 @@
 #include <sys/queue.h>
 
 #include "adaptor/daemon/arena.h"
+#include "adaptor/daemon/blocks.h"
 #include "adaptor/daemon/requests.h"
 #include "adaptor/daemon/rings.h"
 #include "link/holding.h"
@@ -29,6 +30,7 @@ struct adp_conn {
 	void *facts; /* owned */
 	size_t fact_size;
 	uint64_t memory_bytes;
+	uint32_t minor; /* of the daemon's protocol */
 	pthread_t reader;
 	bool has_reader;
 	char reason[256]; /* why it is dead; written before `dead` */
@@ -48,8 +50,9 @@ struct adp_conn {
 
 	_Atomic(struct adp_call_server *) call_server; /* owned; NULL: none */
 
-	pthread_mutex_t grow_lock;
+	pthread_mutex_t grow_lock; /* one question on the socket at a time */
 	struct adp_arena *arena; /* owned */
+	struct adp_blocks *blocks; /* owned */
 	LIST_ENTRY(adp_conn) all; /* in the list of conn.c */
 };
 

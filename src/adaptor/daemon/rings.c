@@ -163,6 +163,9 @@ static bool take_one(struct adp_conn *conn)
 		take_reply(conn, (const struct sal_msg_reply *)conn->record);
 	else if (conn->record->type == SAL_MSG_CALL)
 		take_call(conn, (const struct sal_msg_call *)conn->record);
+	else if (conn->record->type == SAL_MSG_WITHDRAWN)
+		adp_block_withdraw(conn->blocks,
+				   ((const struct sal_msg_withdrawn *)conn->record)->block);
 	else
 		adp_arena_free(conn->arena,
 			       &((const struct sal_msg_released *)conn->record)->place);

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 
 #include "adaptor/buffer/buffer.h"
+#include "adaptor/buffer/loan.h"
 #include "adaptor/daemon/rings.h"
 #include "adaptor/error.h"
 #include "adaptor/program/program.h"
 #include "base/array.h"
+#include "wire/messages.h"
 
 static bool is_retained(const PJRT_ExecuteOptions *options, uint32_t arg)
 {
@@ -48,6 +50,40 @@ bool adp_donation_init(struct adp_donation *d, const PJRT_LoadedExecutable_Execu
 			d->args[d->count++] = arg;
 	}
 	return true;
+}
+
+/* Marks the argument as deleted on all devices. False: somebody has pinned it, and it is as before. */
+static bool claim(const PJRT_LoadedExecutable_Execute_Args *args, uint32_t arg, bool *out_marked)
+{
+	size_t list;
+
+	for (list = 0; list < args->num_devices; list++)
+		out_marked[list] = adp_buffer_forget(args->argument_lists[list][arg]);
+	if (!is_pinned(args, arg))
+		return true;
+	for (list = 0; list < args->num_devices; list++)
+		if (out_marked[list])
+			adp_buffer_recover(args->argument_lists[list][arg]);
+	return false;
+}
+
+void adp_donation_lend(struct adp_donation *d, const PJRT_LoadedExecutable_Execute_Args *args,
+		       struct adp_loan *loan)
+{
+	bool marked[SAL_DEVICES_MAX]; /* else another thread has deleted it, and told the daemon */
+	size_t i, list, count = 0;
+
+	for (i = 0; i < d->count; i++) {
+		uint32_t arg = d->args[i];
+
+		if (!claim(args, arg, marked))
+			continue;
+		d->args[count++] = arg;
+		for (list = 0; list < args->num_devices; list++)
+			if (marked[list])
+				adp_loan_add(loan, args->argument_lists[list][arg]);
+	}
+	d->count = count;
 }
 
 void adp_donation_fini(struct adp_donation *d)

@@ -107,16 +107,14 @@ static PJRT_Error *check_args(const PJRT_LoadedExecutable_Execute_Args *args)
  * Donated arguments count as deleted from now on. The daemon needs no record for that. NULL for
  * lack of memory.
  */
-static struct adp_loan *lend(const PJRT_LoadedExecutable_Execute_Args *args,
-			     const struct adp_donation *d, struct adp_promise *promise)
+static struct adp_loan *lend(const PJRT_LoadedExecutable_Execute_Args *args, struct adp_donation *d,
+			     struct adp_promise *promise)
 {
 	struct adp_loan *loan = adp_loan_create(args->executable->program->conn, promise,
 						args->num_devices * d->count);
-	size_t list, i;
 
-	for (list = 0; loan && list < args->num_devices; list++)
-		for (i = 0; i < d->count; i++)
-			adp_loan_add(loan, args->argument_lists[list][d->args[i]]);
+	if (loan)
+		adp_donation_lend(d, args, loan);
 	return loan;
 }
 
@@ -310,8 +308,8 @@ static PJRT_Error *start(const PJRT_LoadedExecutable_Execute_Args *args,
 
 /* An execution that donates nothing. */
 static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
-			       const struct adp_donation *d, struct adp_promise *promise,
-			       uint64_t first, bool more_follows)
+			       struct adp_donation *d, struct adp_promise *promise, uint64_t first,
+			       bool more_follows)
 {
 	struct adp_listener listener = { on_executed, adp_promise_ref(promise) };
 	bool is_dropped;
@@ -324,7 +322,7 @@ static PJRT_Error *start_plain(const PJRT_LoadedExecutable_Execute_Args *args,
 
 /* The arguments are lent before the record is sent, because the answer may come at once. */
 static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
-				 const struct adp_donation *d, struct adp_promise *promise,
+				 struct adp_donation *d, struct adp_promise *promise,
 				 uint64_t first, bool more_follows)
 {
 	struct adp_loan *loan = lend(args, d, promise);
@@ -343,7 +341,7 @@ static PJRT_Error *start_lending(const PJRT_LoadedExecutable_Execute_Args *args,
 }
 
 /* The arguments are checked. */
-static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, const struct adp_donation *d)
+static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, struct adp_donation *d)
 {
 	struct adp_program *p = args->executable->program;
 	uint32_t outputs = (uint32_t)(p->facts->output_count * args->num_devices);

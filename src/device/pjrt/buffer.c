@@ -108,8 +108,7 @@ static void *peek(const struct sal_device *d, PJRT_Buffer *buffer)
 	return pointer.args.device_memory_ptr;
 }
 
-bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
-		      void *ctx)
+bool sal_vendor_reach(struct sal_buffer *b, sal_use_fn *use, void *ctx)
 {
 	const struct sal_device *d = b->stream->device;
 	size_t size = (size_t)b->host_bytes;

@@ -467,6 +467,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.upload = sal_pjrt_upload,
 	.download = sal_pjrt_download,
 	.copy = sal_pjrt_copy,
+	.reach = sal_vendor_reach,
 	.when_ready = sal_pjrt_when_ready,
 	.free_buffer = sal_pjrt_free_buffer,
 	.save = sal_pjrt_save,

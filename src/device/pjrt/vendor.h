@@ -177,8 +177,7 @@ void sal_pjrt_unload(struct sal_loaded *p);
  * buffer.c. Calls `use` with the buffer's bytes, if they are defined, dense, and reachable from this process.
  * The vendor cannot free the buffer during the call.
  */
-bool sal_vendor_reach(struct sal_buffer *b, void (*use)(void *bytes, size_t size, void *ctx),
-		      void *ctx);
+bool sal_vendor_reach(struct sal_buffer *b, sal_use_fn *use, void *ctx);
 
 /* The size of a dense array in the host's element format. Fails if the array is invalid. */
 int sal_vendor_host_bytes(const struct sal_array *array, uint64_t *out_bytes, struct sal_err *err);

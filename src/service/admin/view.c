@@ -299,9 +299,10 @@ static json_t *describe_real(const struct svc_server *server)
 
 	if (!sal_heap_is_on() || !server->ops->facts(server->device)->is_host)
 		return json_null();
-	return json_pack("{s:I, s:I, s:I, s:I}", "sessions_bytes", (json_int_t)heap.metered,
+	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "sessions_bytes", (json_int_t)heap.metered,
 			 "spare_bytes", (json_int_t)heap.warm, "other_bytes", (json_int_t)heap.own,
-			 "peak_bytes", (json_int_t)heap.metered_peak);
+			 "peak_bytes", (json_int_t)heap.metered_peak, "exposed_bytes",
+			 (json_int_t)heap.exposed);
 }
 
 static json_t *describe_device(const struct svc_server *server, const struct view *view)

@@ -2,7 +2,7 @@
 /*
  * A connection is a client if its first bytes are a hello, and an asker if they are a line of JSON.
  * A client's socket stays open, so that salusd sees when the client dies. Later a client sends only
- * one kind of message on the socket: a request for more shared memory.
+ * one kind of message on the socket: a request for shared memory.
  */
 #include "service/client/connections.h"
 
@@ -255,7 +255,7 @@ void svc_client_pause(struct svc_client *c)
 	(void)uv_poll_stop(&c->poll);
 }
 
-static void start_timer(struct svc_server *server)
+void svc_connections_tick(struct svc_server *server)
 {
 	if (!uv_is_active((uv_handle_t *)&server->hello_timer))
 		(void)uv_timer_start(&server->hello_timer, on_timer, 1000, 1000);
@@ -317,7 +317,7 @@ static void on_connection(uv_poll_t *poll, int status, int events)
 	(void)events;
 	if (status < 0)
 		return;
-	start_timer(server);
+	svc_connections_tick(server);
 	for (i = 0; i < ACCEPTS_MAX; i++) {
 		fd = accept4(server->listen.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0)
@@ -334,15 +334,17 @@ static void on_timer(uv_timer_t *timer)
 	struct svc_client_list *lists = server->connections.lists;
 	uint64_t now_ns = svc_now_ns();
 	struct svc_client *c;
+	bool has_exposed;
 
 	while ((c = TAILQ_FIRST(&lists[SVC_SILENT].all)) && now_ns - c->since_ns > HELLO_NS)
 		svc_client_close(c);
+	has_exposed = svc_expose_sweep(server);
 	svc_questions_expire(server, now_ns);
 	svc_trace_forget(&server->trace, now_ns);
 	if (!uv_is_active((uv_handle_t *)&server->listener))
 		listen_again(server);
 	else if (lists[SVC_SILENT].count == 0 && lists[SVC_LOADING].count == 0 &&
-		 lists[SVC_TAKING].count == 0 && server->trace.snapshot_count == 0)
+		 lists[SVC_TAKING].count == 0 && server->trace.snapshot_count == 0 && !has_exposed)
 		(void)uv_timer_stop(timer);
 }
 

@@ -92,6 +92,8 @@ void svc_connections_open(struct svc_server *server);
 /* Close all connections. */
 void svc_connections_close(struct svc_server *server);
 
+/* From now on the timer of the connections runs, until it has nothing to do. */
+void svc_connections_tick(struct svc_server *server);
 void svc_client_move(struct svc_client *c, enum svc_client_state state);
 /*
  * Take one unit of the resource for c. Beyond a limit this closes the oldest connections in this
@@ -108,6 +110,8 @@ void svc_client_close(struct svc_client *c);
 /* In greeting.c. False: hang up. */
 bool svc_client_greet(struct svc_client *c);
 bool svc_client_grow(struct svc_client *c);
+/* Once a second: tell clients which blocks are withdrawn. True: some client has blocks. */
+bool svc_expose_sweep(struct svc_server *server);
 
 /* In questions.c: a whole line has come. */
 void svc_client_ask(struct svc_client *c);

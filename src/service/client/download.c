@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/container.h"
+#include "heap/heap.h"
 #include "service/client/intake.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
@@ -295,5 +296,100 @@ enum svc_taken svc_take_await(struct svc_session *s, const struct sal_msg_await 
 	a->request = m->request;
 	svc_waiting_begin(s);
 	svc_buffer_wait(b, &a->waiter);
+	return SVC_TAKEN;
+}
+
+struct expose {
+	struct svc_waiter waiter;
+	struct svc_errand errand;
+	struct svc_session *session; /* owned reference */
+	struct svc_buffer *buffer; /* owned reference, until the errand is settled */
+	uint64_t request;
+	struct sal_exposed_place place; /* the answer */
+};
+
+static struct expose *expose_of(struct svc_errand *errand)
+{
+	return SAL_CONTAINER_OF(errand, struct expose, errand);
+}
+
+static void see(void *bytes, size_t size, void *ctx)
+{
+	struct expose *x = ctx;
+	struct sal_heap_exposed found;
+
+	if (sal_heap_expose(bytes, x->session->real.meter, &found) && found.bytes >= size)
+		x->place = (struct sal_exposed_place){ found.number, found.bytes };
+}
+
+static void expose_settle(struct svc_errand *errand) SVC_LOCKED
+{
+	struct expose *x = expose_of(errand);
+	const struct svc_buffer *b = x->buffer;
+	int code = b->device || b->saved ? 0 : b->code ? b->code : SAL_INTERNAL;
+	const char *text = b->text ? b->text : "";
+
+	if (code)
+		svc_outbox_done(&x->session->outbox, x->request, code, text,
+				strnlen(text, SAL_TEXT_MAX));
+	else
+		svc_outbox_done(&x->session->outbox, x->request, 0, &x->place, sizeof(x->place));
+	svc_waiting_end(x->session);
+	svc_buffer_unref(x->buffer);
+	svc_session_unref(x->session);
+	free(x);
+}
+
+/* A failed buffer has no bytes. A paged-out one is read from its copy. */
+static bool expose_begin(struct svc_errand *errand) SVC_LOCKED
+{
+	if (svc_buffer_is_resident(expose_of(errand)->buffer))
+		return true;
+	expose_settle(errand);
+	return false;
+}
+
+static void expose_call(struct svc_errand *errand)
+{
+	struct expose *x = expose_of(errand);
+	const struct sal_device_ops *ops = svc_vendor(x->session->server);
+
+	if (ops->reach)
+		(void)ops->reach(x->buffer->device, see, x);
+}
+
+static void expose_start(struct svc_waiter *w) SVC_LOCKED
+{
+	struct expose *x = (struct expose *)w;
+	struct svc_execution *producer = x->buffer->producer;
+
+	if (producer)
+		STAILQ_INSERT_TAIL(&producer->waiters, w, link);
+	else
+		svc_errand_post(x->session, &x->errand);
+}
+
+enum svc_taken svc_take_expose(struct svc_session *s, const struct sal_msg_expose *m)
+{
+	struct svc_buffer *b = svc_idmap_find(&s->buffers, m->id);
+	struct expose *x;
+
+	if (!b) {
+		svc_not_found(s, m->request, "buffer", m->id);
+		return SVC_TAKEN;
+	}
+	x = calloc(1, sizeof(*x));
+	if (!x)
+		return SVC_NO_MEMORY;
+	x->waiter.go = expose_start;
+	x->errand = (struct svc_errand){ .begin = expose_begin,
+					 .call = expose_call,
+					 .settle = expose_settle,
+					 .is_brief = true };
+	x->session = svc_session_ref(s);
+	x->buffer = svc_buffer_ref(b);
+	x->request = m->request;
+	svc_waiting_begin(s);
+	svc_buffer_wait(b, &x->waiter);
 	return SVC_TAKEN;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * greeting - a client joins, and asks for more shared memory.
+ * greeting - a client joins, and asks for more shared memory or for an exposed block.
  *
  * The replies fit into the socket of a client that reads. salusd disconnects a client that does not
  * read.
@@ -9,15 +9,19 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/log/log.h"
 #include "base/sys/fd.h"
+#include "heap/exposed.h"
+#include "heap/heap.h"
 #include "link/socket.h"
 #include "service/client/outbox.h"
 #include "service/client/session.h"
+#include "service/ledger.h"
 #include "service/memory/kind.h"
 #include "service/server.h"
 
@@ -151,6 +155,68 @@ bool svc_client_greet(struct svc_client *c)
 	return ok;
 }
 
+static bool has_number(const struct svc_exposed *e, uint64_t number)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		if (e->numbers[i] == number)
+			return true;
+	return false;
+}
+
+/* Count one more block of the client. */
+static int add_number(struct svc_session *s, uint64_t number, struct sal_err *err)
+{
+	struct svc_exposed *e = &s->exposed;
+	int rc;
+
+	if (has_number(e, number))
+		return SAL_OK;
+	if (!e->numbers)
+		e->numbers = calloc(SAL_EXPOSED_MAX, sizeof(*e->numbers));
+	if (!e->numbers || e->count == SAL_EXPOSED_MAX)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "too many exposed blocks");
+	rc = svc_limit_take(s, SVC_EXPOSED, 1, err);
+	if (rc >= 0)
+		e->numbers[e->count++] = number;
+	return rc;
+}
+
+/* Tell the client which of its blocks are withdrawn. */
+static void sweep_session(struct svc_session *s)
+{
+	struct svc_exposed *e = &s->exposed;
+	uint32_t i = 0;
+
+	while (i < e->count) {
+		if (sal_heap_is_exposed(e->numbers[i])) {
+			i++;
+			continue;
+		}
+		svc_outbox_withdrawn(&s->outbox, e->numbers[i]);
+		svc_limit_give(s, SVC_EXPOSED, 1);
+		e->numbers[i] = e->numbers[--e->count];
+	}
+}
+
+/* A new descriptor of the session's block, or a negative code. */
+static int open_block(struct svc_session *s, uint64_t number, uint64_t *out_bytes,
+		      struct sal_err *err)
+{
+	int fd = sal_heap_exposed_fd(number, s->real.meter, out_bytes);
+	int rc;
+
+	if (fd < 0)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "the session has no such block");
+	rc = add_number(s, number, err);
+	if (rc < 0) {
+		sweep_session(s);
+		rc = add_number(s, number, err);
+	}
+	if (rc < 0)
+		sal_close(&fd);
+	return rc < 0 ? rc : fd;
+}
+
 bool svc_client_grow(struct svc_client *c)
 {
 	struct sal_grown grown = { 0 };
@@ -160,10 +226,29 @@ bool svc_client_grow(struct svc_client *c)
 	bool ok;
 
 	memcpy(&ask, c->bytes, sizeof(ask));
-	fd = svc_session_grow(c->session, ask.bytes, &grown.segment, &grown.bytes, &err);
+	if (ask.bytes & SAL_GROW_BLOCK) {
+		fd = open_block(c->session, ask.bytes & ~SAL_GROW_BLOCK, &grown.bytes, &err);
+		svc_connections_tick(c->server);
+	} else {
+		fd = svc_session_grow(c->session, ask.bytes, &grown.segment, &grown.bytes, &err);
+	}
 	if (fd < 0)
 		grown.code = err.code;
 	ok = sal_socket_send(c->fd, &grown, sizeof(grown), &fd, fd >= 0 ? 1 : 0, NULL) >= 0;
 	close_fds(&fd, 1);
 	return ok;
+}
+
+bool svc_expose_sweep(struct svc_server *server)
+{
+	struct svc_client *c;
+	bool any = false;
+
+	LIST_FOREACH(c, &server->clients, link) {
+		if (!c->session || c->session->exposed.count == 0)
+			continue;
+		sweep_session(c->session);
+		any |= c->session->exposed.count > 0;
+	}
+	return any;
 }

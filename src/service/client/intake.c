@@ -478,6 +478,8 @@ static enum svc_taken take(struct svc_session *s, const struct sal_header *recor
 		return svc_take_operands(s, (const struct sal_msg_operands *)record);
 	case SAL_MSG_ANSWER:
 		return svc_take_answer(s, (const struct sal_msg_answer *)record);
+	case SAL_MSG_EXPOSE:
+		return svc_take_expose(s, (const struct sal_msg_expose *)record);
 	default:
 		return SVC_BROKEN;
 	}

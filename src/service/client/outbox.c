@@ -174,6 +174,13 @@ void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena
 	post(box, &m.header, sizeof(m), NULL, 0);
 }
 
+void svc_outbox_withdrawn(struct svc_outbox *box, uint64_t block)
+{
+	struct sal_msg_withdrawn m = { .header = { .type = SAL_MSG_WITHDRAWN }, .block = block };
+
+	post(box, &m.header, sizeof(m), NULL, 0);
+}
+
 void svc_outbox_call(struct svc_outbox *box, struct sal_msg_call *m)
 {
 	post(box, &m->header, sizeof(*m), m + 1, m->header.size - sizeof(*m));

@@ -46,6 +46,8 @@ void svc_outbox_refused(struct svc_outbox *box, uint64_t request, int code, cons
 void svc_outbox_reply(struct svc_outbox *box, uint64_t request, int code, const char *text,
 		      uint64_t value);
 void svc_outbox_released(struct svc_outbox *box, const struct sal_place_in_arena *place);
+/* Post the number of an exposed block that salusd does not use any more. */
+void svc_outbox_withdrawn(struct svc_outbox *box, uint64_t block);
 /* Post a whole record. */
 void svc_outbox_call(struct svc_outbox *box, struct sal_msg_call *m);
 /* Post a text for the job's user. */

@@ -37,6 +37,7 @@ static void close_account(struct svc_session *s)
 	if (!s->account.ledger)
 		return;
 	svc_limit_give(s, SVC_ARENA_BYTES, s->segment_bytes);
+	svc_limit_give(s, SVC_EXPOSED, s->exposed.count);
 	svc_limit_give(s, SVC_SESSIONS, s->account.used[SVC_SESSIONS]);
 	svc_account_close(&s->account);
 }
@@ -72,6 +73,7 @@ void svc_session_destroy(struct svc_session *s)
 	svc_idmap_fini(&s->buffers);
 	svc_idmap_fini(&s->programs);
 	free(s->parked);
+	free(s->exposed.numbers);
 	close_account(s);
 	svc_real_fini(&s->real);
 	svc_kind_leave(s->server, s->kind);

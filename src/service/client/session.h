@@ -54,6 +54,16 @@ struct svc_segment {
 	uint64_t bytes;
 };
 
+/*
+ * The exposed blocks of the heap (heap/exposed.h) whose descriptors the client got. The client itself
+ * makes sure that such a block does not change while it reads it: it deletes or donates the buffer
+ * afterwards. If it does not, it alone sees the change.
+ */
+struct svc_exposed {
+	uint64_t *numbers; /* owned; room for SAL_EXPOSED_MAX; NULL: none yet */
+	uint32_t count;
+};
+
 /* See run/closing.h. */
 enum svc_session_state {
 	SVC_OPEN,
@@ -86,6 +96,7 @@ struct svc_session {
 	struct svc_segment segments[SAL_SEGMENTS_MAX]; /* the arena */
 	uint32_t segment_count;
 	uint64_t segment_bytes;
+	struct svc_exposed exposed; /* main thread */
 	struct svc_attention attention;
 	/* Owned; a record that waits for memory. The worker reads no later record meanwhile. */
 	struct sal_header *parked;

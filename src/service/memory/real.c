@@ -33,14 +33,25 @@ void svc_real_init(struct svc_real *r, const struct svc_server *server)
 
 void svc_real_fini(struct svc_real *r)
 {
+	sal_heap_leave(r->meter);
 	sal_meter_close(r->meter);
+}
+
+/* How many results may be read in place; 0 is "no limit". */
+static uint64_t limit_of(const struct svc_server *server, enum svc_scope scope)
+{
+	uint64_t max = server->options.limits.max[scope][SVC_EXPOSED];
+
+	return max ? max : UINT64_MAX;
 }
 
 void svc_real_open(struct svc_server *server)
 {
 	svc_margins_init(&server->margins);
-	if (is_measured(server))
-		sal_heap_limit(server->options.memory_bytes);
+	if (!is_measured(server))
+		return;
+	sal_heap_limit(server->options.memory_bytes);
+	sal_heap_expose_limit(limit_of(server, SVC_JOB), limit_of(server, SVC_DAEMON));
 }
 
 void svc_real_keep(const struct svc_server *server)

@@ -135,6 +135,10 @@ def answer_record(call, tail=b"", *, code=0, results=None, tail_size=None):
     return record(ANSWER, struct.pack("<QiI", call, code, size) + (results or place()) + tail)
 
 
+def expose_record(request, ident):
+    return record(13, struct.pack("<QQ", request, ident))
+
+
 def copy_record(source, to):
     return record(COPY, struct.pack("<QQ", source, to))
 

@@ -371,6 +371,26 @@ lie(gone, "download-of-4097-bytes")(download(lambda s: s.a, 4097))
 lie(gone, "download-of-2^64-1-bytes")(download(lambda s: s.a, U64))
 
 
+def expose(find):
+    def tell(s):
+        request = s.new()
+        s.send(expose_record(request, find(s)))
+        return request
+    return tell
+
+
+lie(refused(INVALID_ARGUMENT), "expose-of-nothing")(expose(lambda s: 4711))
+lie(refused(INVALID_ARGUMENT), "expose-of-0")(expose(lambda s: 0))
+lie(refused(INVALID_ARGUMENT), "expose-of-a-program")(expose(lambda s: s.program))
+
+
+@lie(fine, "expose-on-a-device-that-is-not-the-host")
+def _(s):
+    request = s.new()
+    s.send(expose_record(request, s.a))
+    assert s.c.answer(request)[-1] == bytes(16)
+
+
 @lie(refused(), "download-of-more-into-the-arena")
 def _(s):
     request = s.new()
@@ -689,7 +709,7 @@ def grows(size, *codes):
 
 
 lie(fine, "grow-by-0")(grows(0, 0))
-for size in (ARENA, 1 << 40, 1 << 62, (1 << 62) + 1, 1 << 63, U64):
+for size in (ARENA, 1 << 40, 1 << 62, (1 << 62) + 1, 1 << 63, 1 << 63 | 1, U64):  # with 1 << 63: a block
     lie(fine, f"grow-by-{size}")(grows(size, RESOURCE_EXHAUSTED))
 
 

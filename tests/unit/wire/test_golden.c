@@ -81,6 +81,9 @@ static void constants(void **state)
 	assert_int_equal(SAL_MINOR_HOLDING, 2);
 	assert_int_equal(SAL_MINOR_REFUSED, 4);
 	assert_int_equal(SAL_MINOR_MEMORIES, 7);
+	assert_int_equal(SAL_MINOR_EXPOSE, 8);
+	assert_int_equal(SAL_EXPOSE_MIN, 1048576);
+	assert_true(SAL_GROW_BLOCK == UINT64_C(0x8000000000000000));
 	assert_int_equal(SAL_MSG_REFUSED, 67);
 	assert_int_equal(SAL_HELLO_BYTES_MIN, 184);
 	assert_int_equal(SAL_HELLO_INFERENCE, 1);
@@ -327,6 +330,37 @@ static void await_buffer(void **state)
 	assert_bytes(&m, sizeof(m), "18000000 0a00 0000 " HEX1 HEX2);
 }
 
+static void expose(void **state)
+{
+	struct sal_msg_expose m = {
+		.header = { .size = sizeof(m), .type = SAL_MSG_EXPOSE },
+		.request = ID1,
+		.id = ID2,
+	};
+
+	(void)state;
+	assert_bytes(&m, sizeof(m), "18000000 0d00 0000 " HEX1 HEX2);
+}
+
+static void exposed_place(void **state)
+{
+	struct sal_exposed_place place = { .block = ID1, .bytes = ID2 };
+
+	(void)state;
+	assert_bytes(&place, sizeof(place), HEX1 HEX2);
+}
+
+static void withdrawn(void **state)
+{
+	struct sal_msg_withdrawn m = {
+		.header = { .size = sizeof(m), .type = SAL_MSG_WITHDRAWN },
+		.block = ID1,
+	};
+
+	(void)state;
+	assert_bytes(&m, sizeof(m), "10000000 4500 0000 " HEX1);
+}
+
 static void operands(void **state)
 {
 	struct sal_msg_operands m = {
@@ -454,7 +488,8 @@ int main(void)
 		cmocka_unit_test(reply),     cmocka_unit_test(done),
 		cmocka_unit_test(released),  cmocka_unit_test(pad),
 		cmocka_unit_test(operands),  cmocka_unit_test(answer),
-		cmocka_unit_test(call),
+		cmocka_unit_test(call),	     cmocka_unit_test(expose),
+		cmocka_unit_test(withdrawn), cmocka_unit_test(exposed_place),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

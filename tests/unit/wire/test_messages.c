@@ -77,10 +77,12 @@ static const struct {
 	{ SAL_MSG_AWAIT, sizeof(struct sal_msg_await), true },
 	{ SAL_MSG_OPERANDS, sizeof(struct sal_msg_operands), true },
 	{ SAL_MSG_ANSWER, sizeof(struct sal_msg_answer), true },
+	{ SAL_MSG_EXPOSE, sizeof(struct sal_msg_expose), true },
 	{ SAL_MSG_REPLY, sizeof(struct sal_msg_reply), false },
 	{ SAL_MSG_DONE, sizeof(struct sal_msg_done), false },
 	{ SAL_MSG_RELEASED, sizeof(struct sal_msg_released), false },
 	{ SAL_MSG_CALL, sizeof(struct sal_msg_call), false },
+	{ SAL_MSG_WITHDRAWN, sizeof(struct sal_msg_withdrawn), false },
 };
 
 #define PLAIN_COUNT (sizeof(plain) / sizeof(plain[0]))

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * heap_impl - what the files of the heap share. Private to heap/.
+ *
+ * All functions are called under the lock. Those that do system calls release it meanwhile: they say
+ * so.
+ */
+#ifndef SAL_HEAP_HEAP_IMPL_H
+#define SAL_HEAP_HEAP_IMPL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "heap/exposed.h"
+#include "heap/heap.h"
+#include "heap/pages.h"
+#include "heap/wishes.h"
+
+struct sal_heap_state {
+	pthread_mutex_t lock;
+	char *base; /* set once, before other threads start */
+	size_t range_bytes; /* 0: the heap is off */
+	_Atomic uint64_t keep, limit;
+	_Atomic uint64_t withdrawn;
+	/* under the lock */
+	struct sal_pages pages;
+	uint64_t metered, own, warm, metered_peak, exposed_bytes;
+	struct sal_exposures exposures;
+	struct sal_wishes wishes[SAL_METERS_MAX];
+};
+
+extern struct sal_heap_state sal_heap_state;
+
+static inline uint64_t sal_heap_span_bytes(uint32_t span)
+{
+	return (uint64_t)sal_heap_state.pages.spans[span].count * SAL_PAGE_BYTES;
+}
+
+static inline void *sal_heap_span_at(uint32_t span)
+{
+	return sal_heap_state.base + (size_t)sal_heap_state.pages.spans[span].page * SAL_PAGE_BYTES;
+}
+
+static inline bool sal_heap_is_within(uint64_t more_bytes)
+{
+	return sal_heap_state.metered + sal_heap_state.warm + more_bytes <=
+	       atomic_load_explicit(&sal_heap_state.limit, memory_order_relaxed);
+}
+
+/* In heap.c */
+
+/* The block at this address; SAL_NO_SPAN: no block starts there. */
+uint32_t sal_heap_find(const void *at);
+/* The block comes again, or goes, for its meter and the sums. No run counts it when it comes. */
+void sal_heap_count_again(uint32_t span);
+void sal_heap_uncount(uint32_t span);
+/* The pages of a block that is going to be free may stay: there is room for so many warm ones. */
+bool sal_heap_may_stay(uint32_t span);
+/* Some warm pages go. False: there are none. Both release the lock. */
+bool sal_heap_chill_private(void);
+bool sal_heap_chill_one(void);
+
+/* In expose.c */
+
+/* Is it a result that its session is going to read? */
+bool sal_heap_is_wished(uint64_t pages, uint64_t align_pages, struct sal_payer payer);
+/*
+ * A block that its session can read. SAL_NO_SPAN: an ordinary one must do. May release the lock.
+ * is_cold: it has zeros.
+ */
+uint32_t sal_heap_take_exposed(uint32_t pages, uint32_t meter, bool *out_is_cold);
+/* Free an exposed block. May release the lock. */
+void sal_heap_give_exposed(uint32_t span);
+/* A free block, of this session if meter is not 0, becomes cold. False: none. Releases the lock. */
+bool sal_heap_chill_exposed(uint32_t meter);
+/*
+ * Takes the lock itself. A job that reads the block keeps its pages, and the block becomes private.
+ * False: the block is not exposed.
+ */
+bool sal_heap_empty_exposed(void *bytes);
+bool sal_heap_exposures_check(uint64_t *warm);
+
+#endif
