@@ -42,3 +42,17 @@ foreach(file IN ITEMS "${SAL_PJRT_INCLUDE_DIR}/pjrt_c_api.h" "${SAL_PJRT_PLUGIN}
       "xla-cpu-pjrt, or set SAL_PJRT_DIR to a folder with include/pjrt_c_api.h and xla_cpu_pjrt.so.")
   endif()
 endforeach()
+
+# LAPACK for linear algebra, as the wheel scipy-openblas32 has it. salusd loads it when a job needs it,
+# and the system's LAPACK if the file is not there.
+#
+#   SAL_LAPACK             the library; may be empty
+
+set(SAL_LAPACK "" CACHE FILEPATH "LAPACK library of salusd; default: from .venv, then the system's")
+if(NOT SAL_LAPACK)
+  file(GLOB sal_lapack
+    "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/scipy_openblas32/lib/libscipy_openblas.so")
+  list(APPEND sal_lapack "")
+  list(GET sal_lapack 0 sal_lapack)
+  set(SAL_LAPACK "${sal_lapack}")
+endif()

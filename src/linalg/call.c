@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "linalg/call.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define ALIGN 64
 #define NAME_BYTES 8
+/* Up to this order, LAPACK's own threads are of little use. */
+#define SMALL_ORDER 128
 
 /* Checks */
 
@@ -276,45 +277,85 @@ static void start(const struct linalg_call *c, int64_t i)
 	}
 }
 
-static void solve_all(const struct linalg_call *c, char *scratch)
+/* Returns how many problems are solved. */
+static int64_t solve_next(const struct linalg_call *c, int64_t i, int64_t end,
+			  struct linalg_space *space)
 {
+	int32_t infos[LINALG_BLOCK] = { 0 };
+	int64_t count = end - i < LINALG_BLOCK ? end - i : LINALG_BLOCK;
+
+	for (int64_t k = 0; k < count; k++)
+		start(c, i + k);
+	if (!c->routine->solve_block || !c->routine->solve_block(c, i, count, space, infos)) {
+		for (int64_t k = 0; k < count; k++) {
+			space->info = 0;
+			c->routine->solve(c, i + k, space);
+			infos[k] = space->info;
+		}
+	}
+	for (int64_t k = 0; k < count; k++)
+		set_info(c, i + k, infos[k]);
+	return count;
+}
+
+/* For struct linalg_batch. */
+static void solve_some(const void *ctx, void *scratch, int64_t first, int64_t end)
+{
+	const struct linalg_call *c = ctx;
 	uint64_t offsets[5];
 	struct linalg_space space = { .work_count = (int32_t)c->work_count };
 
 	lay_out(c, offsets);
 	space.work = scratch;
-	space.real = scratch + offsets[1];
-	space.ints = (int32_t *)(void *)(scratch + offsets[2]);
-	space.extra = scratch + offsets[3];
-	for (int64_t i = 0; i < c->batch; i++) {
-		space.info = 0;
-		start(c, i);
-		c->routine->solve(c, i, &space);
-		set_info(c, i, space.info);
-	}
+	space.real = (char *)scratch + offsets[1];
+	space.ints = (int32_t *)(void *)((char *)scratch + offsets[2]);
+	space.extra = (char *)scratch + offsets[3];
+	while (first < end)
+		first += solve_next(c, first, end, &space);
+}
+
+/*
+ * A large problem is better solved by LAPACK's own threads, unless there are problems enough for
+ * all helpers.
+ */
+static uint32_t workers_of(const struct linalg_call *c, const struct linalg_batch *b)
+{
+	if (!c->lapack || !c->helpers ||
+	    (linalg_min(c->m, c->n) > SMALL_ORDER && c->batch <= c->helpers->count))
+		return 1;
+	return sal_linalg_workers(b, c->helpers);
+}
+
+static int solve_all(const struct linalg_call *c, uint64_t scratch_bytes)
+{
+	const struct linalg_batch b = {
+		.count = c->batch,
+		.cost = (double)c->m * c->n * linalg_min(c->m, c->n),
+		.scratch_bytes = scratch_bytes,
+		.solve = solve_some,
+		.ctx = c,
+	};
+	uint32_t workers = workers_of(c, &b);
+	int rc;
+
+	if (c->lapack && !sal_lapack_enter(c->lapack, workers > 1))
+		workers = 1;
+	rc = sal_linalg_solve(&b, c->helpers, workers, c->err);
+	if (c->lapack)
+		sal_lapack_leave();
+	return rc;
 }
 
 int sal_linalg_run(struct linalg_call *c)
 {
 	uint64_t bytes;
-	void *scratch = NULL;
 	int rc = sal_linalg_prepare(c, &bytes);
 
 	if (rc < 0)
 		return rc;
-	if (is_empty(c)) {
-		for (int64_t i = 0; i < c->batch; i++)
-			start(c, i);
-		return SAL_OK;
-	}
-	if (posix_memalign(&scratch, ALIGN, bytes > 0 ? bytes : ALIGN) != 0)
-		return sal_err_set(c->err, SAL_RESOURCE_EXHAUSTED,
-				   "no memory for the workspace of a linear algebra routine");
-	if (c->lapack)
-		sal_lapack_enter(c->lapack);
-	solve_all(c, scratch);
-	if (c->lapack)
-		sal_lapack_leave();
-	free(scratch);
+	if (!is_empty(c))
+		return solve_all(c, bytes);
+	for (int64_t i = 0; i < c->batch; i++)
+		start(c, i);
 	return SAL_OK;
 }

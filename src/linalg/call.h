@@ -12,7 +12,8 @@
  * arithmetic holds. It also says how much scratch the call needs. salus-compile prepares each call
  * of a program without data, and counts the scratch as the program's.
  *
- * Threads: a call belongs to one thread. Several calls may run at a time.
+ * Threads: a call belongs to one thread, which may have helpers (batch.h). Several calls may run at
+ * a time.
  */
 #ifndef SAL_LINALG_CALL_H
 #define SAL_LINALG_CALL_H
@@ -22,11 +23,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "linalg/batch.h"
 #include "linalg/lapack.h"
 
 #define LINALG_ARGS_MAX 5
 #define LINALG_RETS_MAX 6
 #define LINALG_ATTRS_MAX 8
+#define LINALG_BLOCK 8 /* the most problems that are solved at once */
 
 /*
  * The largest order of a matrix for routines with a workspace. LAPACK computes sizes of workspaces
@@ -78,6 +81,12 @@ struct linalg_routine {
 	int (*prepare)(struct linalg_call *c);
 	/* Solves problem i of the batch, or asks for the best work_count. */
 	void (*solve)(const struct linalg_call *c, int64_t i, struct linalg_space *space);
+	/*
+	 * Optional. Solves count problems from i on, at most LINALG_BLOCK, faster than solve and
+	 * equal up to rounding. False: nothing is done, the call is none for blocks.
+	 */
+	bool (*solve_block)(const struct linalg_call *c, int64_t i, int64_t count,
+			    struct linalg_space *space, int32_t infos[LINALG_BLOCK]);
 	bool has_work; /* solve can be asked for the best work_count */
 	const char *own; /* the name of a routine that needs no LAPACK; name is not set */
 };
@@ -90,6 +99,7 @@ struct linalg_call {
 	size_t arg_count, ret_count;
 	struct linalg_attr attrs[LINALG_ATTRS_MAX];
 	size_t attr_count;
+	const struct linalg_helpers *helpers; /* borrowed; NULL: none */
 	bool is_plan; /* there are neither data nor attributes: assume the largest scratch */
 	struct sal_err *err;
 
@@ -141,6 +151,17 @@ int sal_linalg_letter(const struct linalg_call *c, const char *name, const char 
 int sal_linalg_integer(const struct linalg_call *c, const char *name, int32_t *value);
 
 int32_t sal_linalg_element(enum lapack_type type);
+
+/* For routines: blocks (block.c). */
+
+/* Can matrices of this type and order be factored in blocks? */
+bool sal_linalg_has_block(enum lapack_type type, int32_t n);
+/*
+ * Cholesky factors of matrices that follow each other, in their place: 1 to LINALG_BLOCK. A matrix
+ * that is not positive definite stays as it is: out_good says which are.
+ */
+void sal_linalg_block_cholesky(enum lapack_type type, char uplo, int32_t n, void *matrices,
+			       size_t count, bool out_good[LINALG_BLOCK]);
 
 /* Problem i of the array; NULL if the call is a plan. */
 static inline void *linalg_at(const struct linalg_array *a, int64_t i)

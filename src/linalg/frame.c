@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "linalg/frame.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #define FFI_MAJOR 0
 #define FFI_MINOR 1
+#define THREADS_MAX 1024
+/* An api table of this size has the functions for threads. */
+#define HAS_THREADS_BYTES \
+	(offsetof(XLA_FFI_Api, XLA_FFI_ThreadPool_NumThreads) + sizeof(void (*)(void)))
 
 static XLA_FFI_Error *fail(const XLA_FFI_CallFrame *frame, const struct sal_err *err)
 {
@@ -106,15 +111,67 @@ static void read_attrs(const XLA_FFI_Attrs *attrs, struct linalg_call *c)
 	}
 }
 
+/* Helpers: the threads of XLA's pool for the stream that the call runs in. */
+
+static void destroy_error(const XLA_FFI_CallFrame *frame, XLA_FFI_Error *error)
+{
+	XLA_FFI_Error_Destroy_Args args = {
+		.struct_size = XLA_FFI_Error_Destroy_Args_STRUCT_SIZE,
+		.error = error,
+	};
+
+	frame->api->XLA_FFI_Error_Destroy(&args);
+}
+
+/* For struct linalg_helpers. */
+static bool start_task(void *ctx, void (*task)(void *data), void *data)
+{
+	const XLA_FFI_CallFrame *frame = ctx;
+	XLA_FFI_ThreadPool_Schedule_Args args = {
+		.struct_size = XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE,
+		.ctx = frame->ctx,
+		.task = task,
+		.data = data,
+	};
+	XLA_FFI_Error *error = frame->api->XLA_FFI_ThreadPool_Schedule(&args);
+
+	if (error)
+		destroy_error(frame, error);
+	return !error;
+}
+
+/* The caller may be one of the pool's threads, and computes itself: one less can help. */
+static uint32_t count_helpers(const XLA_FFI_CallFrame *frame)
+{
+	int64_t threads = 0;
+	XLA_FFI_ThreadPool_NumThreads_Args args = {
+		.struct_size = XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE,
+		.ctx = frame->ctx,
+		.num_threads = &threads,
+	};
+	XLA_FFI_Error *error;
+
+	if (frame->api->struct_size < HAS_THREADS_BYTES)
+		return 0;
+	error = frame->api->XLA_FFI_ThreadPool_NumThreads(&args);
+	if (error)
+		destroy_error(frame, error);
+	return !error && threads > 1 && threads <= THREADS_MAX ? (uint32_t)threads - 1 : 0;
+}
+
 XLA_FFI_Error *sal_linalg_handle(XLA_FFI_CallFrame *frame, const struct linalg_routine *routine,
 				 enum lapack_type type)
 {
 	struct sal_err err = { 0 };
-	struct linalg_call call = { .routine = routine, .type = type, .err = &err };
+	struct linalg_helpers helpers = { .start = start_task, .ctx = frame };
+	struct linalg_call call = {
+		.routine = routine, .type = type, .helpers = &helpers, .err = &err
+	};
 	int rc;
 
 	if (answer_metadata(frame) || frame->stage != XLA_FFI_ExecutionStage_EXECUTE)
 		return NULL;
+	helpers.count = count_helpers(frame);
 	read_attrs(&frame->attrs, &call);
 	rc = read_arrays(frame, &call) ? sal_linalg_run(&call)
 				       : sal_linalg_bad(&call, "its arguments are no arrays");

@@ -11,6 +11,8 @@
 
 #include "base/array.h"
 
+#define SYMBOL_BYTES 40
+
 /* Names for real and for complex elements, without the letter of the type. */
 static const char *const names[LAPACK_NAMES][2] = {
 	[LAPACK_TRSM] = { "trsm", "trsm" },    [LAPACK_POTRF] = { "potrf", "potrf" },
@@ -23,8 +25,15 @@ static const char *const names[LAPACK_NAMES][2] = {
 	[LAPACK_SYTRD] = { "sytrd", "hetrd" },
 };
 
-/* The names of Debian's packages, of other systems, and of the reference implementation. */
-static const char *const libraries[] = { "libopenblas.so.0", "libopenblas.so", "liblapack.so.3" };
+/*
+ * The wheel that tools/setup installs ("": none was there when we were built), then the names of
+ * Debian's packages, of other systems, and of the reference implementation.
+ */
+static const char *const libraries[] = { SAL_LAPACK, "libopenblas.so.0", "libopenblas.so",
+					 "liblapack.so.3" };
+
+/* What stands before the names of functions: nothing, or, in the wheel scipy-openblas32, this. */
+static const char *const prefixes[] = { "", "scipy_" };
 
 void sal_lapack_name(enum lapack_name name, enum lapack_type type, char out_text[8])
 {
@@ -37,6 +46,19 @@ static bool has_low_priority(void)
 	return getpriority(PRIO_PROCESS, 0) > getpriority(PRIO_PROCESS, (id_t)getpid());
 }
 
+/* NULL: the library has no such function, whatever the prefix. */
+static void *find_function(void *library, const char *name)
+{
+	void *found = NULL;
+	char symbol[SYMBOL_BYTES];
+
+	for (size_t i = 0; i < SAL_COUNT(prefixes) && !found; i++) {
+		(void)snprintf(symbol, sizeof(symbol), "%s%s", prefixes[i], name);
+		found = dlsym(library, symbol);
+	}
+	return found;
+}
+
 static int find_routines(void *library, struct sal_lapack *l, struct sal_err *err)
 {
 	for (int name = 0; name < LAPACK_NAMES; name++) {
@@ -46,7 +68,7 @@ static int find_routines(void *library, struct sal_lapack *l, struct sal_err *er
 
 			sal_lapack_name((enum lapack_name)name, (enum lapack_type)type, text);
 			(void)snprintf(symbol, sizeof(symbol), "%s_", text);
-			found = dlsym(library, symbol);
+			found = find_function(library, symbol);
 			if (!found)
 				return sal_err_set(err, SAL_FAILED_PRECONDITION,
 						   "the LAPACK library has no %s", symbol);
@@ -58,8 +80,8 @@ static int find_routines(void *library, struct sal_lapack *l, struct sal_err *er
 
 static void find_threads(void *library, struct sal_lapack *l)
 {
-	void *set = dlsym(library, "openblas_set_num_threads");
-	void *get = dlsym(library, "openblas_get_num_threads");
+	void *set = find_function(library, "openblas_set_num_threads");
+	void *get = find_function(library, "openblas_get_num_threads");
 	int (*get_threads)(void);
 
 	if (!set || !get)
@@ -79,7 +101,8 @@ static void *open_library(const char *path)
 	if (path)
 		return dlopen(path, flags);
 	for (size_t i = 0; i < SAL_COUNT(libraries) && !library; i++)
-		library = dlopen(libraries[i], flags);
+		if (*libraries[i])
+			library = dlopen(libraries[i], flags);
 	return library;
 }
 
@@ -135,19 +158,22 @@ static struct {
 	int threads;
 } gate = { .lock = PTHREAD_MUTEX_INITIALIZER, .threads = 1 };
 
-void sal_lapack_enter(const struct sal_lapack *lapack)
+bool sal_lapack_enter(const struct sal_lapack *lapack, bool is_spread)
 {
-	bool low = lapack->threads_max > 1 && has_low_priority();
+	bool low = (is_spread || lapack->threads_max > 1) && has_low_priority();
+	bool alone;
 	int threads;
 
 	(void)pthread_mutex_lock(&gate.lock);
-	threads = ++gate.callers == 1 && !low ? lapack->threads_max : 1;
+	alone = ++gate.callers == 1 && !low;
+	threads = alone && !is_spread ? lapack->threads_max : 1;
 	if (lapack->set_threads && threads != gate.threads) {
 		/* A call that is under way goes on with its threads, and its next step has one. */
 		lapack->set_threads(threads);
 		gate.threads = threads;
 	}
 	(void)pthread_mutex_unlock(&gate.lock);
+	return alone;
 }
 
 void sal_lapack_leave(void)

@@ -4,15 +4,17 @@
  *
  * LAPACK is loaded with dlopen, not linked. So Salus runs without it, and only programs that use
  * linear algebra are refused then. Any library with the Fortran names (dpotrf_) and 32-bit integers
- * will do. SALUS_LAPACK names the file of one; otherwise we look for OpenBLAS, then for LAPACK.
+ * will do. SALUS_LAPACK names the file of one. Otherwise we take the OpenBLAS of the wheel that
+ * tools/setup installs, then the system's OpenBLAS, then its LAPACK.
  *
  * A routine has the same parameters for all element types, except that routines for complex
  * elements have more workspaces: every parameter of a Fortran routine is a pointer.
  *
  * OpenBLAS computes with threads of its own, which all callers in the process share. A lane that
- * calls LAPACK alone gets them all. While several lanes call LAPACK, each call stays in its caller's
- * thread: so a lane takes no processor from another one. Calls at low priority (device.h: tier 1)
- * use no other threads, because those have normal priority.
+ * calls LAPACK alone gets them all. A batch of problems is spread over the lane's own threads
+ * instead (batch.h), and each problem is solved in one thread. While several lanes call LAPACK, each
+ * call stays in its caller's thread: so a lane takes no processor from another one. Calls at low
+ * priority (device.h: tier 1) use no other threads, because those have normal priority.
  *
  * Threads: any.
  */
@@ -90,8 +92,12 @@ int sal_lapack_load(const char *path, struct sal_lapack *out_lapack, struct sal_
  */
 const struct sal_lapack *sal_lapack_get(struct sal_err *err);
 
-/* Call these around calls of routines: they decide how many threads LAPACK may use. */
-void sal_lapack_enter(const struct sal_lapack *lapack);
+/*
+ * Call these around calls of routines: they decide how many threads LAPACK may use. is_spread: the
+ * caller wants to spread a batch over threads of its lane. Returns false if the caller must stay in
+ * its own thread.
+ */
+bool sal_lapack_enter(const struct sal_lapack *lapack, bool is_spread);
 void sal_lapack_leave(void);
 
 #endif

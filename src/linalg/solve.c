@@ -93,6 +93,9 @@ static int32_t find_nan(const struct linalg_call *c, const void *factor)
 {
 	size_t bytes = lapack_bytes(c->type), next = ((size_t)c->n + 1) * bytes;
 
+	/* A pivot that is no number makes all later ones the same. */
+	if (!is_nan(c->type, (const char *)factor + ((size_t)c->n - 1) * next))
+		return 0;
 	for (int32_t i = 0; i < c->n; i++)
 		if (is_nan(c->type, (const char *)factor + (size_t)i * next))
 			return i + 1;
@@ -108,10 +111,30 @@ static void potrf_solve(const struct linalg_call *c, int64_t i, struct linalg_sp
 		space->info = find_nan(c, a);
 }
 
+/* LAPACK says what is wrong with the matrices that have no factor. */
+static bool potrf_block(const struct linalg_call *c, int64_t i, int64_t count,
+			struct linalg_space *space, int32_t infos[LINALG_BLOCK])
+{
+	bool good[LINALG_BLOCK];
+
+	if (c->batch < LINALG_BLOCK || !sal_linalg_has_block(c->type, c->n))
+		return false;
+	sal_linalg_block_cholesky(c->type, c->flags[0], c->n, linalg_at(&c->rets[0], i),
+				  (size_t)count, good);
+	for (int64_t k = 0; k < count; k++) {
+		space->info = 0;
+		if (!good[k])
+			potrf_solve(c, i + k, space);
+		infos[k] = space->info;
+	}
+	return true;
+}
+
 const struct linalg_routine sal_linalg_potrf = {
 	.name = LAPACK_POTRF,
 	.prepare = potrf_prepare,
 	.solve = potrf_solve,
+	.solve_block = potrf_block,
 };
 
 /* getrf */

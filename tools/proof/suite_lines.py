@@ -3,6 +3,7 @@
 
     SUITE_LINES    the file of results: {"id", "outcome", "error", "seconds"}; {"id", "outcome": "started"} before
     SUITE_KNOWN    a file of test ids that are not run, one a line
+    SUITE_SAMPLE   how many of the file's tests may run, evenly spaced, the known ones included; 0: all
     SUITE_LIMIT    seconds that a test may take; then the whole process ends, and the tool starts the next one
 
 A process that crashes in a test leaves that test "started". So the tool knows what crashed, and what is left.
@@ -31,9 +32,16 @@ def first_line(report):
     return lines[0].strip()[:300] if lines else ""
 
 
+def evenly(items, count):
+    """So many of the items, evenly spaced; 0: all."""
+    if not 0 < count < len(items):
+        return items
+    return [items[i * len(items) // count] for i in range(count)]
+
+
 class Lines:
-    def __init__(self, out, known, limit_s):
-        self.out, self.known, self.limit_s = out, known, limit_s
+    def __init__(self, out, known, sample, limit_s):
+        self.out, self.known, self.sample, self.limit_s = out, known, sample, limit_s
         self.result, self.began = None, 0
 
     def write(self, **line):
@@ -41,10 +49,11 @@ class Lines:
         self.out.flush()
 
     def pytest_collection_modifyitems(self, config, items):
-        dropped = [item for item in items if short_id(item.nodeid) in self.known]
+        chosen = [item for item in evenly(items, self.sample) if short_id(item.nodeid) not in self.known]
+        dropped = [item for item in items if item not in chosen]
         if dropped:
             config.hook.pytest_deselected(items=dropped)
-            items[:] = [item for item in items if short_id(item.nodeid) not in self.known]
+            items[:] = chosen
 
     def pytest_collectreport(self, report):
         if report.failed:
@@ -70,4 +79,5 @@ def pytest_configure(config):
     with open(os.environ["SUITE_KNOWN"], encoding="utf-8") as file:
         known = set(file.read().splitlines())
     out = open(os.environ["SUITE_LINES"], "a", encoding="utf-8")
-    config.pluginmanager.register(Lines(out, known, float(os.environ["SUITE_LIMIT"])))
+    config.pluginmanager.register(Lines(out, known, int(os.environ.get("SUITE_SAMPLE", 0)),
+                                         float(os.environ["SUITE_LIMIT"])))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of linear algebra, as XLA makes them: results, and what is refused. Needs LAPACK. */
+#include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -549,6 +551,284 @@ static void refuses_what_lapack_cannot_count(void **state)
 				 -SAL_INVALID_ARGUMENT);
 }
 
+/* Blocks of small matrices */
+
+#define MANY 43
+
+/* One matrix of the batch. In the last bits all differ; one has a pivot of -1, another of NaN. */
+static double element_of(int64_t i, int64_t row, int64_t column, int64_t n)
+{
+	if (row != column)
+		return (double)((i + row) * (i + column) % 7) / 8;
+	if (row == n / 2 && (i == 3 || i == 12))
+		return i == 3 ? -1 : 0.0 / 0.0;
+	return (double)(n + i) / 3 + 4;
+}
+
+static void set_element(void *to, enum lapack_type type, int64_t i, double value)
+{
+	if (type == LAPACK_S)
+		((float *)to)[i] = (float)value;
+	else
+		((double *)to)[i] = value;
+}
+
+static double get_element(const void *from, enum lapack_type type, int64_t i)
+{
+	return type == LAPACK_S ? (double)((const float *)from)[i] : ((const double *)from)[i];
+}
+
+static struct frame *cholesky_of(enum lapack_type type, char uplo, int64_t n, int64_t first,
+				 int64_t count)
+{
+	XLA_FFI_DataType element = (XLA_FFI_DataType)sal_linalg_element(type);
+	struct frame *f = new_frame();
+	void *a = add_arg(f, element, DIMS(count, n, n));
+
+	(void)add_ret(f, element, DIMS(count, n, n));
+	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(count));
+	for (int64_t i = 0; i < count * n * n; i++)
+		set_element(a, type, i, element_of(first + i / (n * n), i % n, i / n % n, n));
+	add_letter(f, "uplo", uplo);
+	assert_true(call(f, type == LAPACK_S ? "lapack_spotrf_ffi" : "lapack_dpotrf_ffi"));
+	return f;
+}
+
+static void compare_with_single(const struct frame *all, enum lapack_type type, char uplo,
+				int64_t n)
+{
+	double close = type == LAPACK_S ? 1e-5 : 1e-13;
+
+	for (int64_t i = 0; i < MANY; i++) {
+		struct frame *one = cholesky_of(type, uplo, n, i, 1);
+		int32_t info = *(int32_t *)one->rets[1].ffi.data;
+
+		assert_int_equal(((int32_t *)all->rets[1].ffi.data)[i], info);
+		assert_int_equal(info != 0, i == 3 || i == 12);
+		for (int64_t k = 0; k < n * n && info == 0; k++)
+			assert_true(fabs(get_element(all->rets[0].ffi.data, type, i * n * n + k) -
+					 get_element(one->rets[0].ffi.data, type, k)) < close);
+		free_frame(one);
+	}
+}
+
+/* A batch is factored in blocks, a single matrix by LAPACK: what both say is the same. */
+static void factors_blocks_like_lapack(void **state)
+{
+	(void)state;
+	for (int64_t n = 1; n <= 18; n++) {
+		for (int i = 0; i < 4; i++) {
+			enum lapack_type type = i % 2 ? LAPACK_D : LAPACK_S;
+			char uplo = i / 2 ? 'U' : 'L';
+			struct frame *all = cholesky_of(type, uplo, n, 0, MANY);
+
+			compare_with_single(all, type, uplo, n);
+			free_frame(all);
+		}
+	}
+}
+
+/* The place in a batch changes no bit: 43 matrices are five blocks and three more. */
+static void factors_equal_matrices_equally(void **state)
+{
+	struct frame *f = new_frame();
+	float *a = add_arg(f, XLA_FFI_DataType_F32, DIMS(MANY, 5, 5));
+	float *out = add_ret(f, XLA_FFI_DataType_F32, DIMS(MANY, 5, 5));
+
+	(void)state;
+	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(MANY));
+	for (int64_t i = 0; i < MANY * 25; i++)
+		a[i] = (float)element_of(1, i % 5, i / 5 % 5, 5);
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_spotrf_ffi"));
+	for (size_t i = 1; i < MANY; i++)
+		assert_memory_equal(out + i * 25, out, 25 * sizeof(*out));
+	free_frame(f);
+}
+
+/* Threads that help */
+
+#define HELPERS 3
+
+/* XLA's pool: each task has a thread. */
+static struct {
+	pthread_t threads[HELPERS];
+	size_t started;
+	bool refuses;
+} pool;
+
+struct pool_task {
+	XLA_FFI_Task *task;
+	void *data;
+};
+
+static void *run_task(void *ctx)
+{
+	struct pool_task *t = ctx;
+
+	t->task(t->data);
+	free(t);
+	return NULL;
+}
+
+static XLA_FFI_Error *schedule(XLA_FFI_ThreadPool_Schedule_Args *args)
+{
+	struct pool_task *t;
+
+	if (pool.refuses)
+		return (XLA_FFI_Error *)&said;
+	t = malloc(sizeof(*t));
+	assert_non_null(t);
+	*t = (struct pool_task){ args->task, args->data };
+	assert_true(pool.started < HELPERS);
+	assert_int_equal(pthread_create(&pool.threads[pool.started++], NULL, run_task, t), 0);
+	return NULL;
+}
+
+static XLA_FFI_Error *count_threads(XLA_FFI_ThreadPool_NumThreads_Args *args)
+{
+	*args->num_threads = HELPERS + 1;
+	return NULL;
+}
+
+static void drop_error(XLA_FFI_Error_Destroy_Args *args)
+{
+	(void)args;
+}
+
+static void join_pool(void)
+{
+	for (size_t i = 0; i < pool.started; i++)
+		assert_int_equal(pthread_join(pool.threads[i], NULL), 0);
+	pool.started = 0;
+}
+
+static struct frame *frame_with_pool(void)
+{
+	struct frame *f = new_frame();
+
+	f->api.struct_size = sizeof(f->api);
+	f->api.XLA_FFI_Error_Destroy = drop_error;
+	f->api.XLA_FFI_ThreadPool_Schedule = schedule;
+	f->api.XLA_FFI_ThreadPool_NumThreads = count_threads;
+	return f;
+}
+
+/* Eigenvalues and vectors of a batch of symmetric matrices, which differ in their diagonals. */
+static void eigh_of_batch(struct frame *f, int64_t batch, int64_t n)
+{
+	double *a = add_arg(f, XLA_FFI_DataType_F64, DIMS(batch, n, n));
+
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(batch, n, n));
+	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(batch, n));
+	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(batch));
+	for (int64_t i = 0; i < batch * n * n; i++) {
+		int64_t row = i / n % n, column = i % n, sum = row + column;
+
+		a[i] = row == column ? (double)(i / (n * n) + row) : 1.0 / (double)(sum + 1);
+	}
+	add_letter(f, "mode", 'V');
+	add_letter(f, "uplo", 'L');
+	assert_true(call(f, "lapack_dsyevd_ffi"));
+}
+
+/* Threads change who solves a problem of the batch, and nothing else. */
+static void spreads_a_batch(void **state)
+{
+	struct frame *alone = new_frame(), *f;
+
+	(void)state;
+	eigh_of_batch(alone, 64, 40);
+	for (int i = 0; i < 2; i++) {
+		pool.refuses = i == 1;
+		f = frame_with_pool();
+		eigh_of_batch(f, 64, 40);
+		assert_int_equal(pool.started, pool.refuses ? 0 : HELPERS);
+		join_pool();
+		for (int r = 0; r < 3; r++)
+			assert_memory_equal(f->rets[r].ffi.data, alone->rets[r].ffi.data,
+					    alone->rets[r].bytes);
+		free_frame(f);
+	}
+	pool.refuses = false;
+	free_frame(alone);
+}
+
+static void spreads_no_small_batch(void **state)
+{
+	static const int64_t sizes[][2] = { { 1000, 8 }, { 1, 40 }, { 2, 40 } };
+	struct frame *f;
+
+	(void)state;
+	for (size_t i = 0; i < SAL_COUNT(sizes); i++) {
+		f = frame_with_pool();
+		eigh_of_batch(f, sizes[i][0], sizes[i][1]);
+		assert_int_equal(pool.started, 0);
+		free_frame(f);
+	}
+	/* A plugin whose table ends before the functions for threads. */
+	f = frame_with_pool();
+	f->api.struct_size = offsetof(XLA_FFI_Api, XLA_FFI_ThreadPool_Schedule);
+	eigh_of_batch(f, 64, 40);
+	assert_int_equal(pool.started, 0);
+	free_frame(f);
+}
+
+/* Helpers that are late, or that do everything */
+
+static struct {
+	void (*task)(void *data);
+	void *data;
+} late;
+
+static bool start_late(void *ctx, void (*task)(void *data), void *data)
+{
+	(void)ctx;
+	late.task = task;
+	late.data = data;
+	return true;
+}
+
+static bool start_at_once(void *ctx, void (*task)(void *data), void *data)
+{
+	(void)ctx;
+	task(data);
+	return true;
+}
+
+static void count_solved(const void *ctx, void *scratch, int64_t first, int64_t end)
+{
+	int *solved = *(int *const *)ctx;
+
+	memset(scratch, GUARD, 100);
+	for (int64_t i = first; i < end; i++)
+		solved[i]++;
+}
+
+/* The call returns without the helper, which then finds nothing to do. */
+static void waits_for_no_late_helper(void **state)
+{
+	int solved[50] = { 0 }, *at = solved;
+	const struct linalg_helpers helpers[] = { { .count = 1, .start = start_late },
+						  { .count = 1, .start = start_at_once } };
+	struct linalg_batch b = {
+		.count = 50, .cost = 1e6, .scratch_bytes = 100, .solve = count_solved, .ctx = &at
+	};
+
+	(void)state;
+	assert_int_equal(sal_linalg_workers(&b, NULL), 1);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sal_linalg_workers(&b, &helpers[i]), 2);
+		assert_int_equal(sal_linalg_solve(&b, &helpers[i], 2, NULL), SAL_OK);
+		for (int k = 0; k < 50; k++)
+			assert_int_equal(solved[k], i + 1);
+	}
+	b.ctx = NULL; /* whoever uses it now crashes */
+	late.task(late.data);
+	for (int k = 0; k < 50; k++)
+		assert_int_equal(solved[k], 2);
+}
+
 /* Sparse matrices */
 
 static void set_index(void *to, size_t i, int64_t value, bool is_wide)
@@ -645,6 +925,19 @@ static void sinks_anything(void **state)
 	free_frame(f);
 }
 
+/* The wheel's OpenBLAS has names with a prefix. */
+static void finds_names_with_a_prefix(void **state)
+{
+	struct sal_lapack lapack;
+
+	(void)state;
+	if (!*SAL_LAPACK || sal_lapack_load(SAL_LAPACK, &lapack, NULL) < 0)
+		skip();
+	assert_non_null(lapack.routines[LAPACK_SYEVD][LAPACK_Z]);
+	assert_non_null(lapack.set_threads);
+	assert_true(lapack.threads_max >= 1);
+}
+
 static void says_what_is_missing(void **state)
 {
 	struct sal_lapack lapack;
@@ -677,10 +970,16 @@ int main(void)
 		cmocka_unit_test(refuses_too_many_reflectors),
 		cmocka_unit_test(plans_scratch),
 		cmocka_unit_test(refuses_what_lapack_cannot_count),
+		cmocka_unit_test(factors_blocks_like_lapack),
+		cmocka_unit_test(factors_equal_matrices_equally),
+		cmocka_unit_test(spreads_a_batch),
+		cmocka_unit_test(spreads_no_small_batch),
+		cmocka_unit_test(waits_for_no_late_helper),
 		cmocka_unit_test(multiplies_sparse_matrices),
 		cmocka_unit_test(leaves_out_indices_outside),
 		cmocka_unit_test(refuses_wrong_sparse_matrices),
 		cmocka_unit_test(sinks_anything),
+		cmocka_unit_test(finds_names_with_a_prefix),
 		cmocka_unit_test(says_what_is_missing),
 	};
 

@@ -131,6 +131,16 @@ def test_the_plugin_of_pytest_writes_lines_and_leaves_out_what_is_known(tmp_path
     assert found["test_e"].error == suite_results.CRASHED
 
 
+def test_a_sample_is_evenly_spaced():
+    assert suite_lines.evenly(list("abcdefgh"), 3) == ["a", "c", "f"]
+    assert suite_lines.evenly(list("abc"), 0) == suite_lines.evenly(list("abc"), 3) == ["a", "b", "c"]
+
+
+def test_the_plugin_of_pytest_runs_a_sample(pytester_run):
+    tests = "\n".join(f"def test_{i}(): pass" for i in range(10))
+    assert set(pytester_run(tests, known=["test_0"], sample=2)) == {"test_5"}
+
+
 def test_a_test_that_hangs_costs_that_test(pytester_run):
     found = pytester_run("""
         import threading
@@ -145,11 +155,12 @@ def pytester_run(tmp_path):
     import subprocess
     import textwrap
 
-    def run(source, known=(), limit=600):
+    def run(source, known=(), limit=600, sample=0):
         (tmp_path / "test_it.py").write_text(textwrap.dedent(source))
         (tmp_path / "known").write_text("\n".join(known))
         env = {**os.environ, "PYTHONPATH": str(PROOF), "SUITE_LINES": str(tmp_path / "lines"),
-               "SUITE_KNOWN": str(tmp_path / "known"), "SUITE_LIMIT": str(limit)}
+               "SUITE_KNOWN": str(tmp_path / "known"), "SUITE_LIMIT": str(limit),
+               "SUITE_SAMPLE": str(sample)}
         subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler",
                         "-p", "suite_lines", "--rootdir", tmp_path, tmp_path / "test_it.py"], env=env,
                        capture_output=True, timeout=600)
