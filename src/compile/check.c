@@ -107,7 +107,6 @@ static bool read_results(struct sal_text shape, struct call_shapes *shapes, stru
 {
 	struct sal_hlo_shape whole, *next = shapes->rets;
 	struct sal_text rest;
-	int rc;
 
 	if (sal_hlo_shape(shape, &whole) < 0)
 		return false;
@@ -117,7 +116,7 @@ static bool read_results(struct sal_text shape, struct call_shapes *shapes, stru
 		return read_array(next, &c->rets[0]);
 	}
 	rest = whole.whole;
-	while (c->ret_count < LINALG_RETS_MAX && (rc = sal_hlo_next_part(&rest, next)) > 0) {
+	while (c->ret_count < LINALG_RETS_MAX && sal_hlo_next_part(&rest, next) > 0) {
 		if (!read_array(next++, &c->rets[c->ret_count++]))
 			return false;
 	}
