@@ -22,11 +22,13 @@
 #include "heap/pages.h"
 
 /* In the C library. Its headers do not declare them. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): the C library's names */
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *block, size_t size);
 void *__libc_memalign(size_t align, size_t size);
 void __libc_free(void *block);
+/* NOLINTEND(bugprone-reserved-identifier) */
 
 static void *take(size_t size, size_t align)
 {

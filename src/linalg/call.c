@@ -94,8 +94,9 @@ static int expect(const struct linalg_call *c, struct linalg_array *a, int32_t e
 {
 	const int64_t *dims = a->rank >= inner ? a->dims + (a->rank - inner) : NULL;
 
-	if (a->element != element || !has_batch(c, a, inner) || (inner > 0 && dims[0] != rows) ||
-	    (inner > 1 && dims[1] != cols) ||
+	if (a->element != element || !has_batch(c, a, inner) ||
+	    (inner > 0 && (!dims || dims[0] != rows)) ||
+	    (inner > 1 && (!dims || dims[1] != cols)) ||
 	    __builtin_mul_overflow((size_t)rows, (size_t)cols, &a->step) ||
 	    __builtin_mul_overflow(a->step, element_bytes(element), &a->step))
 		return sal_linalg_bad(c, "an array has the wrong type or shape");

@@ -132,6 +132,7 @@ static bool is_finite(const struct linalg_call *c, const void *numbers, size_t b
  * LAPACK stores the vectors of two conjugate eigenvalues as two real columns, the real and the
  * imaginary part of the first vector. n is positive.
  */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type */
 #define DEFINE_UNPACK(name, real)                                                        \
 	static void name(size_t n, const real *imaginary, const real *packed, real *out) \
 	{                                                                                \
@@ -152,6 +153,7 @@ static bool is_finite(const struct linalg_call *c, const void *numbers, size_t b
 			j += pair;                                                       \
 		}                                                                        \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 DEFINE_UNPACK(unpack_single, float)
 DEFINE_UNPACK(unpack_double, double)

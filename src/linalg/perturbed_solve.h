@@ -38,6 +38,7 @@ static void ADJUST(REAL grow, SCALAR *pivot, SCALAR *row, size_t columns)
 }
 
 /* The diagonals have n elements: dl[0] and du[n - 1] are not read. b and x are n by columns. */
+/* NOLINTNEXTLINE(readability-function-size): three diagonals, both sides, two work arrays */
 static void SOLVE(size_t n, size_t columns, const SCALAR *dl, const SCALAR *d, const SCALAR *du,
 		  const SCALAR *b, SCALAR *x, SCALAR *u, SCALAR *row)
 {

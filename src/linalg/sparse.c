@@ -26,6 +26,7 @@ static int64_t place(int64_t start, int64_t count)
 }
 
 /* The result starts as zeros. Integers are unsigned here: they may overflow. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): types */
 #define PRODUCT(name, scalar, index)                                                          \
 	static void name(const struct linalg_call *c)                                         \
 	{                                                                                     \
@@ -45,6 +46,7 @@ static int64_t place(int64_t start, int64_t count)
 			}                                                                     \
 		}                                                                             \
 	}
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define PRODUCTS(letter, scalar)                       \
 	PRODUCT(product_##letter##32, scalar, int32_t) \
 	PRODUCT(product_##letter##64, scalar, int64_t)

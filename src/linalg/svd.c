@@ -55,7 +55,7 @@ static int check_vectors(struct linalg_call *c)
 static bool is_in_range(const struct linalg_call *c)
 {
 	int64_t least = linalg_min(c->m, c->n), most = c->m > c->n ? c->m : c->n;
-	int64_t sum = 5 * least * least + 3 * 128 * least + 128 * most;
+	int64_t sum = 5 * least * least + 384 * least + 128 * most;
 
 	if (c->routine == &sal_linalg_gesvd)
 		sum += 3 * least * most;

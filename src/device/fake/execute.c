@@ -144,7 +144,7 @@ static void run_iteration(struct fake_work *work, bool cancelled)
 	}
 	/* The done function may free everything, so drop all references first. */
 	work_free(r);
-	if (call.done)
+	if (call.done) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it has a copy */
 		call.done(call.done_ctx, failure.code, failure.text);
 }
 
@@ -292,6 +292,7 @@ static void take_over(struct run_work *r, const struct sal_execution *x)
 		if (arg < 0 || is_kept(x, arg))
 			continue;
 		cell = x->args[arg]->cell;
+		SAL_ASSERT(r->outputs[i]);
 		r->outputs[i]->charged = cell->charged;
 		cell->charged = 0;
 		x->args[arg]->cell = NULL;
@@ -406,5 +407,6 @@ int sal_fake_execute(struct sal_loaded *p, const struct sal_execution *x, struct
 	start_all(p, x, works, g);
 	if (chips == 1)
 		free(g); /* the work reports by itself */
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the works have it */
 	return SAL_OK;
 }

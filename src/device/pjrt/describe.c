@@ -388,8 +388,10 @@ static int describe_others(const struct subject *x, struct sal_err *err)
 {
 	size_t count = x->stream->chip_count - 1;
 	struct sal_chip_facts *others = sal_vendor_bag_take(x->bag, count, sizeof(*others));
-	int rc = others ? SAL_OK : no_memory(err);
+	int rc = SAL_OK;
 
+	if (!others)
+		return no_memory(err);
 	for (size_t i = 0; i < count && rc >= 0; i++)
 		rc = describe_chip(x, &x->stream->others[i], &others[i], err);
 	x->facts->others = others;

@@ -213,7 +213,7 @@ static int find_chips(struct sal_loaded *p, struct sal_err *err)
 int sal_pjrt_load(struct sal_stream *s, struct sal_text image, struct sal_loaded **out_loaded,
 		  struct sal_err *err)
 {
-	struct sal_text parts[3];
+	struct sal_text parts[3] = { { NULL, 0 } };
 	struct sal_loaded *p;
 	uint32_t flags = 0;
 	int rc;

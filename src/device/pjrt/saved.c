@@ -183,7 +183,7 @@ static void on_released(void *ctx, int code, const char *message)
 
 static bool has_shape(const struct sal_buffer *b, const struct vendor_shape *shape)
 {
-	struct vendor_shape actual;
+	struct vendor_shape actual = { 0 };
 
 	return sal_vendor_shape(b->stream, b->buffer, &actual, NULL) >= 0 &&
 	       actual.rank == shape->rank &&
