@@ -50,8 +50,8 @@ void adp_blocks_destroy(struct adp_blocks *blocks)
 
 	if (!blocks)
 		return;
-	while ((b = LIST_FIRST(&blocks->all)))
-		block_free(b);
+	while ((b = LIST_FIRST(&blocks->all))) /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
+		block_free(b); /* takes it out of the list, too */
 	(void)pthread_mutex_destroy(&blocks->lock);
 	free(blocks);
 }
