@@ -101,8 +101,10 @@ int main(int argc, char **argv)
 	struct vendor_source source;
 	int rc;
 
-	if (argc != 4 || !d)
+	if (argc != 4 || !d) {
+		free(d);
 		return 64;
+	}
 	source = (struct vendor_source){ .format = { "mlir", 4 },
 					 .program = read_file(argv[3]),
 					 .options = { options, sizeof(options) } };

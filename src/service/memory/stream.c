@@ -23,7 +23,7 @@ void svc_streams_init(struct svc_server *server)
 
 void svc_streams_close(struct svc_server *server, uint32_t kind)
 {
-	struct svc_stream *streams = server->streams + (size_t)kind * SVC_STREAMS_MAX;
+	struct svc_stream *streams = server->streams + (size_t)kind * (size_t)(SVC_STREAMS_MAX);
 	uint32_t i;
 
 	for (i = 0; i < SVC_STREAMS_MAX && server->ops; i++)
