@@ -68,7 +68,7 @@ static uint32_t make_exposed(uint32_t pages, uint32_t meter)
 		;
 	while (!sal_heap_is_within((uint64_t)pages * SAL_PAGE_BYTES) && sal_heap_chill_one())
 		;
-	span = sal_pages_take(&sal_heap_state.pages, pages, 1, SAL_SPAN_COLD);
+	span = sal_pages_take(&sal_heap_state.pages, SAL_MAIN_RANGE, pages, 1, SAL_SPAN_COLD);
 	if (!span)
 		return SAL_NO_SPAN;
 	index = sal_exposed_add(&sal_heap_state.exposures, meter, span, pages);
@@ -232,6 +232,7 @@ void sal_heap_leave(uint32_t meter)
 		return;
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
 	sal_heap_state.wishes[meter] = (struct sal_wishes){ 0 };
+	sal_heap_state.runs[meter] = (struct sal_heap_run){ 0 };
 	sal_exposed_abandon(&sal_heap_state.exposures, meter);
 	while (sal_heap_chill_exposed(meter))
 		;

@@ -8,33 +8,47 @@
 
 #include "heap/heap_impl.h"
 
-/* Addresses cost nothing: the range has some times the memory of the machine. */
-#define RANGE_TIMES 4
-#define RANGE_PAGES_MIN (UINT32_C(16) << 18) /* 16 GiB */
-#define RANGE_PAGES_MAX (UINT32_C(1) << 30) /* 4 TiB */
+/* Addresses cost nothing: the main range has some times the memory of the machine, a lane all. */
+#define MAIN_TIMES 4
+#define MEMORY_PAGES_MIN (UINT32_C(4) << 18) /* 4 GiB */
+#define MEMORY_PAGES_MAX ((UINT32_C(1) << 31) / (MAIN_TIMES + SAL_HEAP_LANES)) /* 8 TiB in all */
 #define SPANS_MAX (UINT32_C(1) << 21)
+
+_Static_assert(SAL_RANGES_MAX == 1 + SAL_HEAP_LANES, "each lane has a range");
 
 struct sal_heap_state sal_heap_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .limit = UINT64_MAX };
 
+static struct sal_pages_plan plan(void)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES);
+
+	memory = memory < MEMORY_PAGES_MIN ? MEMORY_PAGES_MIN : memory;
+	memory = memory > MEMORY_PAGES_MAX ? MEMORY_PAGES_MAX : memory;
+	return (struct sal_pages_plan){ .main_pages = (uint32_t)memory * MAIN_TIMES,
+					.other_pages = (uint32_t)memory,
+					.others = SAL_HEAP_LANES,
+					.span_max = SPANS_MAX };
+}
+
 bool sal_heap_start(void)
 {
-	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES) * RANGE_TIMES;
-	size_t bytes;
+	struct sal_pages_plan ranges = plan();
+	size_t bytes =
+		(ranges.main_pages + (size_t)ranges.others * ranges.other_pages) * SAL_PAGE_BYTES;
 	void *base;
 
-	pages = pages < RANGE_PAGES_MIN ? RANGE_PAGES_MIN : pages;
-	pages = pages > RANGE_PAGES_MAX ? RANGE_PAGES_MAX : pages;
 	if (sysconf(_SC_PAGESIZE) != SAL_PAGE_BYTES || sal_heap_state.range_bytes)
 		return sal_heap_state.range_bytes > 0;
-	bytes = (size_t)pages * SAL_PAGE_BYTES;
 	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED)
 		return false;
-	if (!sal_pages_init(&sal_heap_state.pages, (uint32_t)pages, SPANS_MAX)) {
+	if (!sal_pages_init(&sal_heap_state.pages, &ranges)) {
 		(void)munmap(base, bytes);
 		return false;
 	}
+	for (uint32_t i = 0; i < SAL_HEAP_LANES; i++)
+		sal_heap_state.lane_ranges[i] = 1 + i;
 	sal_heap_state.base = base;
 	sal_heap_state.range_bytes = bytes;
 	return true;
@@ -65,8 +79,10 @@ static void count(uint32_t span, bool comes)
 {
 	uint64_t *sum = sal_heap_state.pages.spans[span].meter ? &sal_heap_state.metered
 							       : &sal_heap_state.own;
+	uint64_t *used = &sal_heap_range(span)->used;
 
 	*sum = comes ? *sum + sal_heap_span_bytes(span) : *sum - sal_heap_span_bytes(span);
+	*used = comes ? *used + sal_heap_span_bytes(span) : *used - sal_heap_span_bytes(span);
 	if (sal_heap_state.metered + sal_heap_state.warm > sal_heap_state.metered_peak)
 		sal_heap_state.metered_peak = sal_heap_state.metered + sal_heap_state.warm;
 }
@@ -84,17 +100,60 @@ static void chill(uint32_t span)
 	sal_pages_give(&sal_heap_state.pages, span, SAL_SPAN_COLD);
 }
 
-/* Under the lock, which it releases. False: no private page is warm. */
-bool sal_heap_chill_private(void)
+void sal_heap_count_warm(uint32_t span, bool comes)
 {
-	uint32_t span = sal_pages_largest(&sal_heap_state.pages, SAL_SPAN_WARM);
+	struct sal_heap_range *range = sal_heap_range(span);
+	uint64_t bytes = sal_heap_span_bytes(span);
+
+	sal_heap_state.warm = comes ? sal_heap_state.warm + bytes : sal_heap_state.warm - bytes;
+	atomic_store_explicit(&range->warm, comes ? range->warm + bytes : range->warm - bytes,
+			      memory_order_relaxed);
+}
+
+/* Under the lock, which it releases. */
+bool sal_heap_chill_range(uint32_t range)
+{
+	uint32_t span = sal_pages_largest(&sal_heap_state.pages, range, SAL_SPAN_WARM);
 
 	if (!span)
 		return false;
-	sal_heap_state.warm -= sal_heap_span_bytes(span);
+	sal_heap_count_warm(span, false);
 	sal_pages_take_span(&sal_heap_state.pages, span);
 	chill(span);
 	return true;
+}
+
+/* The range with the most warm bytes, or with the most beyond what it may keep; 0 bytes: none. */
+static uint32_t find_warmest(bool is_beyond, uint64_t *out_bytes)
+{
+	uint32_t found = SAL_MAIN_RANGE, i;
+
+	*out_bytes = 0;
+	for (i = 0; i < SAL_RANGES_MAX; i++) {
+		const struct sal_heap_range *range = &sal_heap_state.ranges[i];
+		uint64_t kept = !is_beyond ? 0 : i == SAL_MAIN_RANGE ? UINT64_MAX : range->keep;
+
+		if (range->warm > kept && range->warm - kept > *out_bytes) {
+			found = i;
+			*out_bytes = range->warm - kept;
+		}
+	}
+	return found;
+}
+
+/* Under the lock, which it releases. False: no private page is warm, or none is too many. */
+static bool chill_warmest(bool is_beyond)
+{
+	uint64_t bytes;
+	uint32_t range = find_warmest(is_beyond, &bytes);
+
+	return bytes > 0 && sal_heap_chill_range(range);
+}
+
+/* Under the lock, which it releases. False: no private page is warm. */
+bool sal_heap_chill_private(void)
+{
+	return chill_warmest(true) || chill_warmest(false);
 }
 
 /* Under the lock, which it releases. False: nothing is warm. */
@@ -112,19 +171,24 @@ void sal_heap_trim(uint64_t left_bytes)
 }
 
 /* Under the lock, which it may release. */
-static uint32_t take_span(uint32_t pages, uint32_t align, bool is_metered, bool *out_is_cold)
+static uint32_t take_span(uint32_t range, uint32_t pages, uint32_t align, bool is_metered,
+			  bool *out_is_cold)
 {
-	uint32_t span = sal_pages_take(&sal_heap_state.pages, pages, align, SAL_SPAN_WARM);
+	uint32_t span = sal_pages_take(&sal_heap_state.pages, range, pages, align, SAL_SPAN_WARM);
 
 	*out_is_cold = !span;
 	if (span) {
-		sal_heap_state.warm -= sal_heap_span_bytes(span);
+		sal_heap_count_warm(span, false);
 		return span;
 	}
 	while (is_metered && !sal_heap_is_within((uint64_t)pages * SAL_PAGE_BYTES) &&
 	       sal_heap_chill_one())
 		;
-	return sal_pages_take(&sal_heap_state.pages, pages, align, SAL_SPAN_COLD);
+	span = sal_pages_take(&sal_heap_state.pages, range, pages, align, SAL_SPAN_COLD);
+	if (!span && range != SAL_MAIN_RANGE) /* the lane has no addresses left */
+		return sal_pages_take(&sal_heap_state.pages, SAL_MAIN_RANGE, pages, align,
+				      SAL_SPAN_COLD);
+	return span;
 }
 
 void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero)
@@ -132,7 +196,7 @@ void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero)
 	uint64_t pages = ((uint64_t)bytes + SAL_PAGE_BYTES - 1) / SAL_PAGE_BYTES;
 	uint64_t align_pages = align > SAL_PAGE_BYTES ? align / SAL_PAGE_BYTES : 1;
 	struct sal_payer payer;
-	uint32_t span = SAL_NO_SPAN;
+	uint32_t span = SAL_NO_SPAN, range;
 	void *at = NULL;
 
 	*out_is_zero = false;
@@ -141,13 +205,15 @@ void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero)
 		return NULL;
 	payer = sal_payer_find();
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
+	range = sal_heap_range_for(payer, (uint32_t)pages);
 	if (sal_heap_is_wished(pages, align_pages, payer))
 		span = sal_heap_take_exposed((uint32_t)pages, payer.meter, out_is_zero);
 	if (!span)
-		span = take_span((uint32_t)pages, (uint32_t)align_pages,
+		span = take_span(range, (uint32_t)pages, (uint32_t)align_pages,
 				 payer.meter != SAL_NO_METER, out_is_zero);
 	if (span) {
 		sal_heap_state.pages.spans[span].meter = payer.meter;
+		sal_heap_state.pages.spans[span].begin = sal_heap_range(span)->begins;
 		sal_heap_state.pages.spans[span].run =
 			sal_meter_add(payer, sal_heap_span_bytes(span));
 		count(span, true);
@@ -167,10 +233,20 @@ static uint32_t find_span(const void *at)
 		       : sal_pages_find(&sal_heap_state.pages, (uint32_t)(offset / SAL_PAGE_BYTES));
 }
 
+/* There is room for so many warm pages in its range. Under the lock. */
+static bool lane_may_keep(uint32_t span)
+{
+	const struct sal_heap_range *range = sal_heap_range(span);
+
+	return sal_pages_range(&sal_heap_state.pages, span) == SAL_MAIN_RANGE ||
+	       range->warm + sal_heap_span_bytes(span) <= range->keep;
+}
+
 /* Its pages may stay: there is room for so many warm ones. Under the lock. */
 bool sal_heap_may_stay(uint32_t span)
 {
-	return sal_heap_state.warm + sal_heap_span_bytes(span) <=
+	return lane_may_keep(span) &&
+	       sal_heap_state.warm + sal_heap_span_bytes(span) <=
 		       atomic_load_explicit(&sal_heap_state.keep, memory_order_relaxed) &&
 	       sal_heap_is_within(
 		       sal_heap_state.pages.spans[span].meter ? 0 : sal_heap_span_bytes(span));
@@ -185,13 +261,17 @@ void sal_heap_uncount(uint32_t index)
 	count(index, false);
 }
 
+/* Under the lock, which it may release. */
 static void give_private(uint32_t span)
 {
-	bool stays = sal_heap_may_stay(span);
+	bool stays;
 
+	while (lane_may_keep(span) && !sal_heap_may_stay(span) && chill_warmest(true))
+		;
+	stays = sal_heap_may_stay(span);
 	sal_heap_uncount(span);
 	if (stays) {
-		sal_heap_state.warm += sal_heap_span_bytes(span);
+		sal_heap_count_warm(span, true);
 		sal_pages_give(&sal_heap_state.pages, span, SAL_SPAN_WARM);
 	} else {
 		chill(span);
@@ -312,6 +392,26 @@ struct sal_heap_view sal_heap_view(void)
 	return view;
 }
 
+/* Under the lock: the sums of a range, and what all ranges have. */
+static bool range_is_right(uint32_t range, uint64_t *used, uint64_t *warm)
+{
+	const struct sal_pages *p = &sal_heap_state.pages;
+	uint64_t used_here = 0, warm_here = 0;
+	uint32_t i;
+
+	for (i = sal_pages_first(p, range); i && sal_pages_range(p, i) == range;
+	     i = p->spans[i].after) {
+		const struct sal_span *s = &p->spans[i];
+
+		used_here += s->state == SAL_SPAN_USED && !s->is_empty ? sal_heap_span_bytes(i) : 0;
+		warm_here += s->state == SAL_SPAN_WARM ? sal_heap_span_bytes(i) : 0;
+	}
+	*used += used_here;
+	*warm += warm_here;
+	return used_here == sal_heap_state.ranges[range].used &&
+	       warm_here == sal_heap_state.ranges[range].warm;
+}
+
 bool sal_heap_check(void)
 {
 	uint64_t used = 0, warm = 0;
@@ -321,12 +421,8 @@ bool sal_heap_check(void)
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
 	is_right = !sal_heap_state.range_bytes ||
 		   (sal_pages_check(&sal_heap_state.pages) && sal_heap_exposures_check(&warm));
-	for (i = 1; i < sal_heap_state.pages.span_count && is_right; i++) {
-		const struct sal_span *s = &sal_heap_state.pages.spans[i];
-
-		used += s->state == SAL_SPAN_USED && !s->is_empty ? sal_heap_span_bytes(i) : 0;
-		warm += s->state == SAL_SPAN_WARM ? sal_heap_span_bytes(i) : 0;
-	}
+	for (i = 0; i < SAL_RANGES_MAX && sal_heap_state.range_bytes && is_right; i++)
+		is_right = range_is_right(i, &used, &warm);
 	is_right = is_right && used == sal_heap_state.metered + sal_heap_state.own &&
 		   warm == sal_heap_state.warm;
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);

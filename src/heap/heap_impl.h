@@ -13,8 +13,24 @@
 
 #include "heap/exposed.h"
 #include "heap/heap.h"
+#include "heap/lasting.h"
 #include "heap/pages.h"
 #include "heap/wishes.h"
+
+/* Of a range; under the lock, the atomic numbers can be read without it. */
+struct sal_heap_range {
+	uint64_t used; /* bytes of blocks whose pages are in memory */
+	_Atomic uint64_t warm;
+	_Atomic uint64_t keep; /* set without the lock; the main range has none */
+	uint32_t begins; /* iterations that began in it */
+	bool is_running; /* an iteration may allocate here */
+};
+
+/* Where the blocks of a meter's run go. */
+struct sal_heap_run {
+	uint32_t range; /* for scratch */
+	struct sal_lasting lasting;
+};
 
 struct sal_heap_state {
 	pthread_mutex_t lock;
@@ -24,9 +40,12 @@ struct sal_heap_state {
 	_Atomic uint64_t withdrawn;
 	/* under the lock */
 	struct sal_pages pages;
-	uint64_t metered, own, warm, metered_peak, exposed_bytes;
+	uint64_t metered, own, warm, metered_peak, exposed_bytes; /* warm: with free exposed blocks */
 	struct sal_exposures exposures;
 	struct sal_wishes wishes[SAL_METERS_MAX];
+	struct sal_heap_range ranges[SAL_RANGES_MAX];
+	struct sal_heap_run runs[SAL_METERS_MAX];
+	_Atomic uint32_t lane_ranges[SAL_HEAP_LANES]; /* which range a lane has */
 };
 
 extern struct sal_heap_state sal_heap_state;
@@ -47,6 +66,11 @@ static inline bool sal_heap_is_within(uint64_t more_bytes)
 	       atomic_load_explicit(&sal_heap_state.limit, memory_order_relaxed);
 }
 
+static inline struct sal_heap_range *sal_heap_range(uint32_t span)
+{
+	return &sal_heap_state.ranges[sal_pages_range(&sal_heap_state.pages, span)];
+}
+
 /* In heap.c */
 
 /* The block at this address; SAL_NO_SPAN: no block starts there. */
@@ -56,9 +80,17 @@ void sal_heap_count_again(uint32_t span);
 void sal_heap_uncount(uint32_t span);
 /* The pages of a block that is going to be free may stay: there is room for so many warm ones. */
 bool sal_heap_may_stay(uint32_t span);
-/* Some warm pages go. False: there are none. Both release the lock. */
+/* The pages of this span become warm, or are not warm any more. */
+void sal_heap_count_warm(uint32_t span, bool comes);
+/* Some warm pages go, of this range or of any. False: there are none. All release the lock. */
+bool sal_heap_chill_range(uint32_t range);
 bool sal_heap_chill_private(void);
 bool sal_heap_chill_one(void);
+
+/* In scratch.c */
+
+/* The range for a new block: that of the run's lane, or the main range if the block lasts. */
+uint32_t sal_heap_range_for(struct sal_payer payer, uint32_t pages);
 
 /* In expose.c */
 

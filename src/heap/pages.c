@@ -24,10 +24,27 @@ static uint32_t bin_of(uint32_t count)
 	return log * 8 + (log >= 3 ? (count >> (log - 3)) & 7 : 0);
 }
 
+static uint32_t range_at(const struct sal_pages *p, uint32_t page)
+{
+	return page < p->plan.main_pages
+		       ? SAL_MAIN_RANGE
+		       : 1 + (page - p->plan.main_pages) / p->plan.other_pages;
+}
+
+uint32_t sal_pages_range(const struct sal_pages *p, uint32_t span)
+{
+	return range_at(p, p->spans[span].page);
+}
+
+static struct sal_bins *bins_of(struct sal_pages *p, const struct sal_span *s)
+{
+	return &p->bins[range_at(p, s->page)][s->state];
+}
+
 static void bin_add(struct sal_pages *p, uint32_t index)
 {
 	struct sal_span *s = &p->spans[index];
-	struct sal_bins *bins = &p->bins[s->state];
+	struct sal_bins *bins = bins_of(p, s);
 	uint32_t bin = bin_of(s->count), first = bins->first[bin];
 
 	s->prev = SAL_NO_SPAN;
@@ -41,7 +58,7 @@ static void bin_add(struct sal_pages *p, uint32_t index)
 static void bin_remove(struct sal_pages *p, uint32_t index)
 {
 	const struct sal_span *s = &p->spans[index];
-	struct sal_bins *bins = &p->bins[s->state];
+	struct sal_bins *bins = bins_of(p, s);
 	uint32_t bin = bin_of(s->count);
 
 	if (s->next)
@@ -73,7 +90,7 @@ static uint32_t new_entry(struct sal_pages *p)
 		p->unused = p->spans[index].next;
 		return index;
 	}
-	return p->span_count < p->span_max ? p->span_count++ : SAL_NO_SPAN;
+	return p->span_count < p->plan.span_max ? p->span_count++ : SAL_NO_SPAN;
 }
 
 static void drop_entry(struct sal_pages *p, uint32_t index)
@@ -82,27 +99,43 @@ static void drop_entry(struct sal_pages *p, uint32_t index)
 	p->unused = index;
 }
 
-bool sal_pages_init(struct sal_pages *p, uint32_t page_count, uint32_t span_max)
+/* Each range is one cold span. Neighbours know each other, also across the border. */
+static void add_range(struct sal_pages *p, uint32_t page, uint32_t count)
 {
+	uint32_t index = p->span_count++, before = index - 1;
+
+	p->spans[index] = (struct sal_span){
+		.page = page, .count = count, .before = before, .state = SAL_SPAN_COLD
+	};
+	if (before)
+		p->spans[before].after = index;
+	bin_add(p, index);
+}
+
+bool sal_pages_init(struct sal_pages *p, const struct sal_pages_plan *plan)
+{
+	uint32_t i;
+
 	memset(p, 0, sizeof(*p));
-	p->page_count = page_count;
-	p->span_max = span_max;
-	p->spans = map_table(span_max * sizeof(*p->spans));
-	p->starts = map_table(page_count * sizeof(*p->starts));
+	p->plan = *plan;
+	p->page_count = plan->main_pages + plan->others * plan->other_pages;
+	p->spans = map_table(plan->span_max * sizeof(*p->spans));
+	p->starts = map_table(p->page_count * sizeof(*p->starts));
 	if (!p->spans || !p->starts) {
 		sal_pages_fini(p);
 		return false;
 	}
-	p->span_count = 2;
-	p->spans[1] = (struct sal_span){ .count = page_count, .state = SAL_SPAN_COLD };
-	bin_add(p, 1);
+	p->span_count = 1;
+	add_range(p, 0, plan->main_pages);
+	for (i = 0; i < plan->others; i++)
+		add_range(p, plan->main_pages + i * plan->other_pages, plan->other_pages);
 	return true;
 }
 
 void sal_pages_fini(struct sal_pages *p)
 {
 	if (p->spans)
-		(void)munmap(p->spans, p->span_max * sizeof(*p->spans));
+		(void)munmap(p->spans, p->plan.span_max * sizeof(*p->spans));
 	if (p->starts)
 		(void)munmap(p->starts, p->page_count * sizeof(*p->starts));
 	p->spans = NULL;
@@ -161,15 +194,15 @@ static void use(struct sal_pages *p, uint32_t index)
 	struct sal_span *s = &p->spans[index];
 
 	s->state = SAL_SPAN_USED;
-	s->meter = s->run = s->exposed = 0;
+	s->meter = s->run = s->begin = s->exposed = 0;
 	s->is_empty = false;
 	p->starts[s->page] = index;
 }
 
-uint32_t sal_pages_take(struct sal_pages *p, uint32_t count, uint32_t align,
+uint32_t sal_pages_take(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
 			enum sal_span_state from)
 {
-	uint32_t index = find_free(p, count, align, &p->bins[from]);
+	uint32_t index = find_free(p, count, align, &p->bins[range][from]);
 	uint32_t lead, rest;
 
 	if (!index)
@@ -198,13 +231,20 @@ void sal_pages_take_span(struct sal_pages *p, uint32_t span)
 	use(p, span);
 }
 
+/* Two neighbours that are free in the same way, and in one range. */
+static bool can_join(const struct sal_pages *p, uint32_t before, uint32_t after)
+{
+	return before && after && p->spans[before].state == p->spans[after].state &&
+	       sal_pages_range(p, before) == sal_pages_range(p, after);
+}
+
 /* Join the neighbour behind, if it is free in the same way. Neither is in a bin afterwards. */
 static void join_after(struct sal_pages *p, uint32_t index)
 {
 	struct sal_span *s = &p->spans[index];
 	uint32_t after = s->after;
 
-	if (!after || p->spans[after].state != s->state)
+	if (!can_join(p, index, after))
 		return;
 	bin_remove(p, after);
 	s->count += p->spans[after].count;
@@ -222,7 +262,7 @@ void sal_pages_give(struct sal_pages *p, uint32_t span, enum sal_span_state as)
 	p->starts[s->page] = SAL_NO_SPAN;
 	s->state = (uint8_t)as;
 	join_after(p, span);
-	if (before && p->spans[before].state == as) {
+	if (can_join(p, before, span)) {
 		bin_remove(p, before);
 		bin_add(p, span); /* join_after takes it out of its bin */
 		join_after(p, before);
@@ -231,9 +271,9 @@ void sal_pages_give(struct sal_pages *p, uint32_t span, enum sal_span_state as)
 	bin_add(p, span);
 }
 
-uint32_t sal_pages_largest(const struct sal_pages *p, enum sal_span_state state)
+uint32_t sal_pages_largest(const struct sal_pages *p, uint32_t range, enum sal_span_state state)
 {
-	const struct sal_bins *bins = &p->bins[state];
+	const struct sal_bins *bins = &p->bins[range][state];
 	uint32_t word = SAL_PAGE_BINS / 64;
 
 	while (word-- > 0)
@@ -251,7 +291,7 @@ uint32_t sal_pages_find(const struct sal_pages *p, uint32_t page)
 static bool is_in_bin(const struct sal_pages *p, uint32_t index)
 {
 	const struct sal_span *s = &p->spans[index];
-	uint32_t other = p->bins[s->state].first[bin_of(s->count)];
+	uint32_t other = p->bins[range_at(p, s->page)][s->state].first[bin_of(s->count)];
 
 	while (other && other != index)
 		other = p->spans[other].next;
@@ -263,14 +303,15 @@ static bool span_is_right(const struct sal_pages *p, uint32_t index)
 	const struct sal_span *s = &p->spans[index];
 	const struct sal_span *after = s->after ? &p->spans[s->after] : NULL;
 
-	if (s->count == 0 || s->state == SAL_SPAN_UNUSED)
+	if (s->count == 0 || s->state == SAL_SPAN_UNUSED ||
+	    range_at(p, s->page) != range_at(p, s->page + s->count - 1))
 		return false;
 	if (after && (after->page != s->page + s->count || after->before != index))
 		return false;
 	if (s->state == SAL_SPAN_USED)
 		return p->starts[s->page] == index;
 	return p->starts[s->page] == SAL_NO_SPAN && is_in_bin(p, index) &&
-	       !(after && after->state == s->state);
+	       !can_join(p, index, s->after);
 }
 
 bool sal_pages_check(const struct sal_pages *p)

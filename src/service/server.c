@@ -20,10 +20,10 @@
 #include "service/client/news.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
-#include "service/memory/real.h"
 #include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
+#include "service/real/real.h"
 #include "service/run/carrier.h"
 #include "service/run/dispatch.h"
 #include "service/run/tasks.h"
@@ -172,6 +172,15 @@ static void note_device(const struct svc_server *server)
 		     f->kind.at);
 }
 
+/* On the host, the heap knows better. */
+static bool tells_memory(const struct svc_server *server)
+{
+	struct sal_stream_memory memory;
+
+	return !server->ops->facts(server->device)->is_host &&
+	       server->ops->memory(server->streams[0].device, &memory) >= 0;
+}
+
 static int open_device(struct svc_server *server, struct sal_err *err)
 {
 	const struct svc_options *o = &server->options;
@@ -196,6 +205,7 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 	rc = svc_stream_open(server, 0, err);
 	if (rc < 0)
 		return rc;
+	server->tells_memory = tells_memory(server);
 	note_device(server);
 	server->facts =
 		sal_device_facts_pack(server->ops->facts(server->device), &server->fact_size);

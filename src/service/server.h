@@ -7,6 +7,7 @@
  *     admin/       answers to `salus ps` and similar commands
  *     run/         execution: the worker, errands, dispatching, compile tasks
  *     memory/      device memory of sessions: buffers, programs, streams, paging
+ *     real/        the memory that iterations really take
  *     profile/     needs of earlier jobs
  *
  * Ownership is a tree: the server owns sessions; a session owns its buffers, programs and
@@ -35,10 +36,10 @@
 #include "service/lock.h"
 #include "service/memory/buffer.h"
 #include "service/memory/kind.h"
-#include "service/memory/margin.h"
 #include "service/memory/stream.h"
 #include "service/options.h"
 #include "service/profile/recall.h"
+#include "service/real/margin.h"
 #include "service/run/carrier.h"
 #include "service/run/dispatch.h"
 #include "service/run/tasks.h"
@@ -55,6 +56,7 @@ struct svc_server {
 	struct sal_device *device; /* owned */
 	bool carries_in_done; /* the driver allows calls from within a report */
 	bool has_tiers; /* of the device */
+	bool tells_memory; /* how much each stream uses: see real/told.h */
 	bool rows_are_cheap; /* of streams: each session may have one */
 	bool has_link; /* copies to the device go over a link, whose speed salusd measures */
 	uint32_t cpus; /* that this process may use */
@@ -92,6 +94,8 @@ struct svc_server {
 	struct svc_watch watch;
 	struct svc_carriers carriers;
 	struct svc_lane lanes[SAL_LANES_MAX];
+	_Atomic int64_t came_bytes; /* device memory of arrays so far: see real/told.h */
+	uint64_t kept_mask; /* lanes whose memory the heap keeps: see real.h */
 	uint64_t program_count; /* shared programs so far */
 	uint32_t queued; /* executions that have not started */
 	uint32_t running; /* executions that started and are not accounted for */

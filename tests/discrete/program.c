@@ -196,7 +196,8 @@ PJRT_Error *disc_loaded_describe(PJRT_LoadedExecutable *p)
 		return error;
 	stats.executable = destroy.executable = get.executable;
 	error = disc_wrap(disc_inner->PJRT_Executable_GetCompiledMemoryStats(&stats));
-	p->temp_bytes = disc_memory_round(stats.temp_size_in_bytes);
+	p->temp_bytes =
+		disc_memory_round(stats.temp_size_in_bytes + p->client->options.hidden_scratch);
 	if (!error)
 		error = describe_outputs(p, get.executable);
 	if (!error)

@@ -62,6 +62,31 @@ def test_real_memory_has_a_bound(policy, served):
     assert [run.digest for run in runs] == [alone[kind] for kind in kinds]
 
 
+def test_scratch_is_in_the_range_of_its_lane(served):
+    """While iterations run, a lane's range has their scratch, as much as is counted. Between two it has no block."""
+    daemon, client = served("--policy", "pack")
+    real_of(daemon)
+    runs = [work(client, kind, kind, "--wait", "--stay") for kind in KINDS]
+    with Watch(daemon) as watch:
+        go(runs)
+        for run in runs:
+            run.wait_for("done")
+    lanes = [lane for sample in watch.samples for lane in sample["lanes"]]
+    assert max(lane["real"]["used_bytes"] for lane in lanes) >= 64 * MIB  # the convolution's
+    for lane in lanes:
+        if lane["running"] is not None:
+            assert lane["real"]["used_bytes"] <= lane["bytes"] + MIB, lane
+
+    def are_empty():
+        now = ask(daemon, "ps")["lanes"]
+        return now and all(lane["real"]["used_bytes"] == lane["real"]["lasting_bytes"] == 0 for lane in now)
+
+    wait_for(are_empty, 10, "the ranges to be empty")
+    for run in runs:
+        run.say("go")
+        run.succeed()
+
+
 def test_what_can_not_fit_is_refused_once_it_is_known(served):
     """The program states no scratch, and takes more than the whole device. Its second iteration fails alone."""
     daemon, client = served("--memory", "100MiB")
@@ -91,3 +116,17 @@ def test_memory_goes_back_to_the_system(served):
     other.say("go")
     other.succeed()
     wait_for(lambda: real_of(daemon)["sessions_bytes"] == real_of(daemon)["spare_bytes"] == 0, 30, "an empty heap")
+
+
+def test_what_a_device_says_is_learned(served, build):
+    """The device is not the host. Iterations take 48 MiB beyond what their program states: the device tells."""
+    hidden = 48 * MIB
+    daemon, client = served("--memory", "256MiB", "--plugin", build / "tests" / "libdiscrete_pjrt.so",
+                            "--plugin-option", "platform=cpu", "--plugin-option", f"memory_limit={280 * MIB}",
+                            "--plugin-option", f"hidden_scratch={hidden}")
+    run = work(client, "sort", "sort", "--stay")
+    run.wait_for("done")
+    session = session_named(daemon, "sort")
+    assert hidden <= session["ephem_bytes"] <= hidden + 32 * MIB, session
+    run.say("go")
+    run.succeed()

@@ -66,16 +66,22 @@ static void add_sessions(struct cli_table *table, const json_t *reply, double ca
 	}
 }
 
-/* For example "runs id 3; of ids 1, 3, 7". */
+/* For example "runs id 3; 10.2 MiB in memory; of ids 1, 3, 7". */
 static void note_lane(const json_t *lane, char *note, size_t size)
 {
 	const json_t *ids = json_object_get(lane, "sessions");
 	const json_t *running = json_object_get(lane, "running");
+	const json_t *real = json_object_get(lane, "real");
+	char bytes[SAL_UNITS_TEXT];
 	size_t i, used;
 
 	used = (size_t)(json_is_integer(running)
 				? snprintf(note, size, "runs id %.0f", json_number_value(running))
 				: snprintf(note, size, "at rest"));
+	if (json_is_object(real))
+		used += (size_t)snprintf(note + used, size - used, "; %s in memory",
+					 cli_number_text(cli_json_number(real, "resident_bytes"),
+							 CLI_BYTES, bytes, sizeof(bytes)));
 	for (i = 0; i < json_array_size(ids) && used + 24 < size; i++)
 		used += (size_t)snprintf(note + used, size - used, "%s%.0f", i ? ", " : "; of ids ",
 					 json_number_value(json_array_get(ids, i)));
@@ -89,7 +95,7 @@ static void add_lanes(struct cli_table *table, const json_t *reply, double capac
 	for (i = 0; i < json_array_size(lanes); i++) {
 		const json_t *lane = json_array_get(lanes, i);
 		double index = cli_json_number(lane, "index");
-		char what[32], note[100];
+		char what[32], note[160];
 
 		(void)snprintf(what, sizeof(what), "lane %.0f", index);
 		add_row(table, cli_map_lane_tag(cli_json_count(lane, "index")), what,

@@ -254,6 +254,24 @@ static json_t *describe_sessions(const struct view *view)
 	return sessions;
 }
 
+/* The memory of this process is the device's memory. */
+static bool is_measured(const struct svc_server *server)
+{
+	return sal_heap_is_on() && server->ops->facts(server->device)->is_host;
+}
+
+/* What is really in memory in the range of a lane; null: lanes have no ranges. */
+static json_t *describe_range(const struct svc_server *server, uint32_t lane)
+{
+	struct sal_heap_lane range = sal_heap_lane(lane);
+
+	if (!is_measured(server))
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I}", "resident_bytes", (json_int_t)range.resident,
+			 "extent_bytes", (json_int_t)range.extent, "used_bytes",
+			 (json_int_t)range.used, "lasting_bytes", (json_int_t)range.lasting);
+}
+
 static json_t *describe_lane(const struct view *view, uint32_t index)
 {
 	const struct lane_view *v = &view->lanes[index];
@@ -264,12 +282,12 @@ static json_t *describe_lane(const struct view *view, uint32_t index)
 		if (view->sessions[i].lane == (int)index)
 			(void)json_array_append_new(ids,
 						    json_integer((json_int_t)view->sessions[i].id));
-	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:f, s:I}", "index", (int)index, "at_bytes",
-			 (json_int_t)v->at, "bytes", (json_int_t)v->bytes, "sessions", ids,
-			 "running",
+	return json_pack("{s:i, s:I, s:I, s:o, s:o, s:f, s:I, s:o}", "index", (int)index,
+			 "at_bytes", (json_int_t)v->at, "bytes", (json_int_t)v->bytes, "sessions",
+			 ids, "running",
 			 v->is_running ? json_integer((json_int_t)v->running) : json_null(),
-			 "busy_s", svc_seconds(v->busy_ns), "iterations",
-			 (json_int_t)v->iterations);
+			 "busy_s", svc_seconds(v->busy_ns), "iterations", (json_int_t)v->iterations,
+			 "real", describe_range(view->server, index));
 }
 
 static json_t *describe_lanes(const struct view *view)
@@ -297,7 +315,7 @@ static json_t *describe_real(const struct svc_server *server)
 {
 	struct sal_heap_view heap = sal_heap_view();
 
-	if (!sal_heap_is_on() || !server->ops->facts(server->device)->is_host)
+	if (!is_measured(server))
 		return json_null();
 	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "sessions_bytes", (json_int_t)heap.metered,
 			 "spare_bytes", (json_int_t)heap.warm, "other_bytes", (json_int_t)heap.own,

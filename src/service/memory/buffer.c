@@ -9,7 +9,7 @@
 #include "service/memory/freeing.h"
 #include "service/memory/host.h"
 #include "service/memory/memory.h"
-#include "service/memory/real.h"
+#include "service/real/real.h"
 #include "service/server.h"
 
 struct svc_buffer *svc_buffer_create(struct svc_session *s, uint64_t bytes)
@@ -48,6 +48,7 @@ static void count(struct svc_buffer *b) SVC_LOCKED
 		return;
 	s->live_bytes += b->bytes;
 	s->charged_bytes += svc_buffer_charge(b);
+	svc_told_count(s->server, (int64_t)b->bytes);
 	if (s->live_bytes > s->peak_bytes)
 		s->peak_bytes = s->live_bytes;
 	svc_memory_publish(s);
@@ -69,6 +70,8 @@ static void uncount(struct svc_buffer *b) SVC_LOCKED
 
 void svc_buffer_donate(struct svc_buffer *b)
 {
+	if (b->counted && !b->is_on_host)
+		svc_told_count(b->session->server, -(int64_t)b->bytes);
 	uncount(b);
 }
 

@@ -122,6 +122,7 @@ static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 	svc_lock(server);
 	b->device = device;
 	b->stream = stream;
+	svc_told_count(server, (int64_t)b->bytes);
 	b->saved = NULL;
 	svc_unlock(server);
 	if (empty != device)

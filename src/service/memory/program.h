@@ -39,6 +39,7 @@ struct svc_shared_program {
 	uint64_t mean_ns; /* mean time of a run, over all sessions; 0: no run yet */
 	struct sal_pace pace; /* the engine's; queued iterations point to it */
 	uint32_t kinds; /* of operations: see margin.h */
+	uint64_t told_bytes; /* scratch that a run took, in the device's words: see told.h */
 	bool is_asynchronous; /* the vendor's call returns long before the iteration ends */
 	/* Grows when the call that starts the program takes long: the vendor computes inside. */
 	uint32_t slowness;

@@ -25,6 +25,7 @@
 #include "core/tuning.h"
 #include "device/device.h"
 #include "service/lock.h"
+#include "service/real/told.h"
 
 struct sal_err;
 struct svc_server;
@@ -40,6 +41,7 @@ struct svc_session;
 struct svc_stream {
 	pthread_mutex_t opening; /* held while the vendor opens the stream */
 	_Atomic(struct sal_stream *) device; /* owned; NULL: not open yet */
+	struct svc_told told;
 };
 
 /* A row of a session. On a device whose rows belong to lanes, none has an owner. */

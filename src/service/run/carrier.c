@@ -24,6 +24,8 @@
 #define GUEST_ERRANDS 16
 /* The worker carries sessions for this long before it reads rings again. */
 #define POSTED_NS UINT64_C(200000)
+/* How long a lane has memory that it may not keep. */
+#define SETTLE_NS 100000000L
 
 /*
  * Who carries a session. The worker and the vendor's threads have other duties, so they leave long
@@ -275,22 +277,26 @@ void svc_carriers_retry(struct svc_server *server)
 
 struct duty {
 	bool is_worker;
+	bool settles; /* gives back memory of lanes */
 	struct svc_session *session; /* carry or destroy this session; NULL: none */
 };
 
 /* Under carriers->lock. False: there is nothing to do. */
 static bool take_duty(struct svc_carriers *c, struct duty *out_duty)
 {
-	out_duty->is_worker = c->role_is_free && !c->stop;
-	out_duty->session = NULL;
+	*out_duty = (struct duty){ .is_worker = c->role_is_free && !c->stop };
 	if (out_duty->is_worker) {
 		c->role_is_free = false;
 		return true;
 	}
 	out_duty->session = TAILQ_FIRST(&c->handed);
-	if (out_duty->session)
+	if (out_duty->session) {
 		TAILQ_REMOVE(&c->handed, out_duty->session, handed_link);
-	return out_duty->session != NULL;
+		return true;
+	}
+	out_duty->settles = c->must_settle;
+	c->must_settle = false;
+	return out_duty->settles;
 }
 
 /*
@@ -342,6 +348,16 @@ static void tidy(struct svc_carriers *c)
 	atomic_store(&c->tidies, false);
 }
 
+/*
+ * Lanes change their sizes often, one after the other. So the memory waits a little: perhaps a lane
+ * needs it again.
+ */
+static void settle(void)
+{
+	(void)nanosleep(&(struct timespec){ .tv_nsec = SETTLE_NS }, NULL);
+	sal_heap_settle();
+}
+
 static void *live(void *arg)
 {
 	struct svc_server *server = arg;
@@ -351,6 +367,8 @@ static void *live(void *arg)
 	while (wait_for_duty(server, &duty)) {
 		if (duty.is_worker) {
 			svc_worker_run(server);
+		} else if (duty.settles) {
+			settle();
 		} else if (svc_session_is_forgotten(duty.session)) {
 			svc_session_destroy(duty.session);
 			tidy(&server->carriers);
@@ -364,6 +382,17 @@ static void *live(void *arg)
 void svc_carriers_bury(struct svc_server *server, struct svc_session *s)
 {
 	hand(server, s);
+}
+
+void svc_carriers_settle(struct svc_server *server)
+{
+	struct svc_carriers *c = &server->carriers;
+
+	(void)pthread_mutex_lock(&c->lock);
+	if (!c->must_settle)
+		(void)pthread_cond_signal(&c->wake);
+	c->must_settle = true;
+	(void)pthread_mutex_unlock(&c->lock);
 }
 
 void svc_carriers_offer_role(struct svc_server *server)

@@ -55,6 +55,7 @@ struct svc_carriers {
 	pthread_mutex_t lock;
 	pthread_cond_t wake, ended;
 	struct svc_session_list handed; /* under carriers->lock; sessions to carry */
+	bool must_settle; /* under carriers->lock; lanes have memory that they may not keep */
 	bool role_is_free; /* under carriers->lock; a thread has to become the worker */
 	bool stop; /* under carriers->lock */
 	uint32_t threads, idle; /* under carriers->lock */
@@ -73,6 +74,9 @@ void svc_carriers_retry(struct svc_server *server);
 void svc_carriers_offer_role(struct svc_server *server);
 /* Let a carrier destroy a session without references. Any thread, under the lock or not. */
 void svc_carriers_bury(struct svc_server *server, struct svc_session *s);
+
+/* Let a carrier give back memory that lanes may not keep. Any thread, under the lock or not. */
+void svc_carriers_settle(struct svc_server *server);
 
 /* Append the errand to the session's errands. */
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand) SVC_LOCKED;

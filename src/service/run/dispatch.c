@@ -16,8 +16,8 @@
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
-#include "service/memory/real.h"
 #include "service/memory/stream.h"
+#include "service/real/real.h"
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
 #include "service/run/closing.h"
@@ -437,8 +437,8 @@ bool svc_dispatch(struct svc_server *server)
 			account(server, x);
 		any |= carry_out(server);
 	} while (atomic_load_explicit(&server->done, memory_order_relaxed));
-	if (any)
-		svc_real_keep(server);
+	if (any && svc_real_keep(server))
+		svc_carriers_settle(server);
 	return any;
 }
 

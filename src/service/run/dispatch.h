@@ -33,7 +33,8 @@
 #include "base/container.h"
 #include "core/engine.h"
 #include "service/memory/buffer.h"
-#include "service/memory/real.h"
+#include "service/real/real.h"
+#include "service/real/told.h"
 #include "service/run/carrier.h"
 
 struct svc_buffer;
@@ -112,6 +113,7 @@ struct svc_execution {
 	 */
 	struct svc_errand errand;
 	struct svc_real_run real;
+	struct svc_told_run told;
 	struct sal_buffer **device_args, **device_outputs; /* owned */
 	int launch_code; /* not 0: the launch failed */
 	uint64_t call_ns; /* how long the vendor's call took, or its CPU time if is_long */

@@ -22,8 +22,8 @@
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
 #include "service/memory/program.h"
-#include "service/memory/real.h"
 #include "service/memory/stream.h"
+#include "service/real/real.h"
 #include "service/run/carrier.h"
 #include "service/server.h"
 
@@ -212,6 +212,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
 	svc_real_begin(x);
+	svc_told_read(x);
 	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
 	x->call_ns = (x->is_long ? sal_thread_ns() : svc_now_ns()) - before_ns;
 	return rc;
@@ -285,6 +286,7 @@ static void settle(struct svc_errand *errand) SVC_LOCKED
 	struct svc_session *s = x->session;
 
 	fulfil_promise(x);
+	svc_told_learn(x);
 	if (x->launch_code) {
 		char *why = x->text;
 

@@ -16,42 +16,9 @@
 #include "heap/exposed.h"
 #include "heap/heap.h"
 #include "heap/wishes.h"
+#include "support/heap.h"
 
-#define MIB ((size_t)1 << 20)
 #define SIZE (4 * MIB)
-
-static int start(void **state)
-{
-	(void)state;
-	return sal_heap_start() ? 0 : -1;
-}
-
-/* Each test begins with nothing warm. */
-static int clear(void **state)
-{
-	(void)state;
-	(void)sal_payer_set((struct sal_payer){ 0 });
-	sal_heap_keep(0);
-	sal_heap_limit(UINT64_MAX);
-	sal_heap_expose_limit(64, 512);
-	sal_heap_trim(0);
-	return sal_heap_check() && sal_heap_view().metered == 0 && sal_heap_view().exposed == 0
-		       ? 0
-		       : -1;
-}
-
-/* A block that a run of the session allocates. */
-static char *take(uint32_t meter, size_t bytes)
-{
-	bool is_zero;
-	char *block;
-
-	(void)sal_payer_set(sal_payer_for(meter, true));
-	block = sal_heap_take(bytes, 64, &is_zero);
-	(void)sal_payer_set((struct sal_payer){ 0 });
-	assert_non_null(block);
-	return block;
-}
 
 static bool expose(const void *block, uint32_t meter, struct sal_heap_exposed *out)
 {
@@ -65,7 +32,7 @@ static void make_a_wish(uint32_t meter, size_t bytes)
 	struct sal_heap_exposed out;
 
 	for (uint32_t i = 0; i < SAL_WISH_READS; i++) {
-		char *block = take(meter, bytes);
+		char *block = heap_take_in_run(meter, bytes);
 
 		assert_false(expose(block, meter, &out));
 		sal_heap_give(block);
@@ -83,7 +50,7 @@ struct seen {
 
 static struct seen see(uint32_t meter)
 {
-	struct seen s = { .meter = meter, .block = take(meter, SIZE) };
+	struct seen s = { .meter = meter, .block = heap_take_in_run(meter, SIZE) };
 	uint64_t bytes;
 
 	assert_true(expose(s.block, meter, &s.exposed));
@@ -125,10 +92,10 @@ static void test_what_is_exposed(void **state)
 	assert_int_equal(s.view[SIZE - 1], 7);
 	assert_int_equal(sal_heap_view().exposed, SIZE);
 	assert_int_equal(sal_meter_bytes(meter), SIZE);
-	other = take(meter, SIZE + MIB); /* of a size that nobody reads */
+	other = heap_take_in_run(meter, SIZE + MIB); /* of a size that nobody reads */
 	assert_false(expose(other, meter, &out));
 	sal_heap_give(other);
-	other = take(meter, MIB / 2);
+	other = heap_take_in_run(meter, MIB / 2);
 	assert_false(expose(other, meter, &out));
 	sal_heap_give(other);
 	sal_heap_give(s.block);
@@ -240,7 +207,7 @@ static void test_a_free_block_is_used_again(void **state)
 	assert_int_equal(sal_heap_view().metered, 0);
 	assert_true(sal_heap_view().warm >= SIZE);
 	assert_true(sal_heap_check());
-	block = take(meter, SIZE);
+	block = heap_take_in_run(meter, SIZE);
 	assert_ptr_equal(block, s.block);
 	assert_true(expose(block, meter, &out));
 	assert_int_equal(out.number, s.exposed.number);
@@ -342,12 +309,12 @@ static void test_limits(void **state)
 	for (size_t i = 0; i < 4; i++) {
 		uint32_t meter = i < 3 ? mine : other;
 
-		blocks[i] = take(meter, SIZE);
+		blocks[i] = heap_take_in_run(meter, SIZE);
 		assert_int_equal(expose(blocks[i], meter, &out), i != 2);
 	}
 	assert_int_equal(sal_heap_view().exposed, 3 * SIZE);
 	sal_heap_give(blocks[0]);
-	blocks[0] = take(mine, SIZE);
+	blocks[0] = heap_take_in_run(mine, SIZE);
 	assert_true(expose(blocks[0], mine, &out));
 	for (size_t i = 0; i < 4; i++)
 		sal_heap_give(blocks[i]);
@@ -368,11 +335,11 @@ static void test_another_size(void **state)
 	make_a_wish(meter, SIZE);
 	make_a_wish(meter, 2 * SIZE);
 	for (size_t i = 0; i < 2; i++)
-		blocks[i] = take(meter, SIZE);
+		blocks[i] = heap_take_in_run(meter, SIZE);
 	for (size_t i = 0; i < 2; i++)
 		sal_heap_give(blocks[i]);
 	assert_int_equal(sal_heap_view().exposed, 2 * SIZE);
-	blocks[0] = take(meter, 2 * SIZE);
+	blocks[0] = heap_take_in_run(meter, 2 * SIZE);
 	assert_true(expose(blocks[0], meter, &out));
 	assert_int_equal(sal_heap_view().exposed, 3 * SIZE);
 	assert_true(sal_heap_check());
@@ -390,8 +357,8 @@ static void test_unread(void **state)
 	(void)state;
 	make_a_wish(meter, SIZE);
 	for (uint32_t i = 0; i <= SAL_WISH_UNREAD_MAX; i++)
-		sal_heap_give(take(meter, SIZE));
-	block = take(meter, SIZE);
+		sal_heap_give(heap_take_in_run(meter, SIZE));
+	block = heap_take_in_run(meter, SIZE);
 	assert_int_equal(sal_heap_view().exposed, 0);
 	assert_false(expose(block, meter, &out));
 	sal_heap_give(block);
@@ -430,7 +397,7 @@ static void *churn(void *arg)
 			sal_heap_empty(*b, MIB);
 		if (*b)
 			sal_heap_give(*b);
-		*b = take(meter, bytes);
+		*b = heap_take_in_run(meter, bytes);
 		**b = 1;
 		(void)expose(*b, meter, &out);
 	}
@@ -466,20 +433,20 @@ static void test_many_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_exposed, clear, clear),
-		cmocka_unit_test_setup_teardown(test_only_a_run_makes_results, clear, clear),
-		cmocka_unit_test_setup_teardown(test_nobody_can_write, clear, clear),
-		cmocka_unit_test_setup_teardown(test_blocks_of_others, clear, clear),
-		cmocka_unit_test_setup_teardown(test_a_free_block_is_used_again, clear, clear),
-		cmocka_unit_test_setup_teardown(test_warm_blocks_are_bounded, clear, clear),
-		cmocka_unit_test_setup_teardown(test_paged_out_while_it_is_read, clear, clear),
-		cmocka_unit_test_setup_teardown(test_the_session_ends_first, clear, clear),
-		cmocka_unit_test_setup_teardown(test_limits, clear, clear),
-		cmocka_unit_test_setup_teardown(test_another_size, clear, clear),
-		cmocka_unit_test_setup_teardown(test_unread, clear, clear),
+		cmocka_unit_test_setup_teardown(test_what_is_exposed, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_only_a_run_makes_results, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_nobody_can_write, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_blocks_of_others, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_a_free_block_is_used_again, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_warm_blocks_are_bounded, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_paged_out_while_it_is_read, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_the_session_ends_first, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_limits, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_another_size, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_unread, heap_clear, heap_clear),
 		cmocka_unit_test(test_many_sizes),
-		cmocka_unit_test_setup_teardown(test_many_threads, clear, clear),
+		cmocka_unit_test_setup_teardown(test_many_threads, heap_clear, heap_clear),
 	};
 
-	return cmocka_run_group_tests(tests, start, NULL);
+	return cmocka_run_group_tests(tests, heap_start, NULL);
 }

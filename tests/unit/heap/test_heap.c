@@ -11,58 +11,17 @@
 #include <cmocka.h>
 
 #include "heap/heap.h"
-
-#define MIB ((size_t)1 << 20)
-
-static int start(void **state)
-{
-	(void)state;
-	return sal_heap_start() ? 0 : -1;
-}
-
-/* Each test begins with nothing warm. */
-static int clear(void **state)
-{
-	(void)state;
-	(void)sal_payer_set((struct sal_payer){ 0 });
-	sal_heap_keep(0);
-	sal_heap_limit(UINT64_MAX);
-	sal_heap_trim(0);
-	return sal_heap_check() && sal_heap_view().metered == 0 ? 0 : -1;
-}
-
-static void *take(size_t bytes)
-{
-	bool is_zero;
-	void *block = sal_heap_take(bytes, 1, &is_zero);
-
-	assert_non_null(block);
-	memset(block, 1, bytes);
-	return block;
-}
-
-/* Pages of a block that are in memory. */
-static size_t resident(void *at, size_t bytes)
-{
-	unsigned char there[4096];
-	size_t count = 0;
-
-	assert_true(bytes / 4096 <= sizeof(there));
-	assert_int_equal(mincore(at, bytes, there), 0);
-	for (size_t i = 0; i < bytes / 4096; i++)
-		count += there[i] & 1;
-	return count * 4096;
-}
+#include "support/heap.h"
 
 static void test_freed_memory_goes_back(void **state)
 {
-	void *block = take(8 * MIB);
+	void *block = heap_take(8 * MIB);
 
 	(void)state;
-	assert_int_equal(resident(block, 8 * MIB), 8 * MIB);
+	assert_int_equal(heap_resident(block, 8 * MIB), 8 * MIB);
 	sal_heap_give(block);
 	assert_int_equal(sal_heap_view().warm, 0);
-	assert_int_equal(resident(block, 8 * MIB), 0);
+	assert_int_equal(heap_resident(block, 8 * MIB), 0);
 }
 
 static void test_warm_memory_is_used_again(void **state)
@@ -72,7 +31,7 @@ static void test_warm_memory_is_used_again(void **state)
 
 	(void)state;
 	sal_heap_keep(8 * MIB);
-	block = take(8 * MIB);
+	block = heap_take(8 * MIB);
 	sal_heap_give(block);
 	assert_int_equal(sal_heap_view().warm, 8 * MIB);
 	again = sal_heap_take(2 * MIB, 64, &is_zero);
@@ -81,7 +40,7 @@ static void test_warm_memory_is_used_again(void **state)
 	assert_int_equal(sal_heap_view().warm, 6 * MIB);
 	sal_heap_give(again);
 	sal_heap_trim(0);
-	assert_int_equal(resident(block, 8 * MIB), 0);
+	assert_int_equal(heap_resident(block, 8 * MIB), 0);
 	assert_true(sal_heap_check());
 }
 
@@ -107,9 +66,9 @@ static void test_limit(void **state)
 	(void)sal_payer_set(sal_payer_for(meter, false));
 	sal_heap_keep(64 * MIB);
 	sal_heap_limit(10 * MIB);
-	small = take(6 * MIB);
+	small = heap_take(6 * MIB);
 	sal_heap_give(small);
-	large = take(7 * MIB);
+	large = heap_take(7 * MIB);
 	assert_int_equal(sal_heap_view().metered, 7 * MIB);
 	assert_int_equal(sal_heap_view().warm, 0);
 	sal_heap_give(large);
@@ -124,11 +83,11 @@ static void test_run(void **state)
 
 	(void)state;
 	(void)sal_payer_set(sal_payer_for(meter, false));
-	before = take(4 * MIB);
+	before = heap_take(4 * MIB);
 	sal_meter_begin(meter);
 	(void)sal_payer_set(sal_payer_for(meter, true));
-	inside = take(3 * MIB);
-	output = take(2 * MIB);
+	inside = heap_take(3 * MIB);
+	output = heap_take(2 * MIB);
 	sal_heap_give(inside);
 	sal_heap_give(before); /* not of this run */
 	run = sal_meter_run(meter);
@@ -151,9 +110,9 @@ static void test_emptied(void **state)
 
 	(void)state;
 	(void)sal_payer_set(sal_payer_for(meter, false));
-	block = take(4 * MIB);
+	block = heap_take(4 * MIB);
 	sal_heap_empty(block, 4 * MIB);
-	assert_int_equal(resident(block, 4 * MIB), 0);
+	assert_int_equal(heap_resident(block, 4 * MIB), 0);
 	assert_int_equal(sal_meter_bytes(meter), 0);
 	assert_true(sal_heap_check());
 	sal_heap_fill(block, 4 * MIB);
@@ -168,7 +127,7 @@ static void test_emptied(void **state)
 static void test_another_pays(void **state)
 {
 	uint32_t meter = sal_meter_open();
-	void *block = take(MIB);
+	void *block = heap_take(MIB);
 
 	(void)state;
 	sal_heap_pay(block, sal_payer_for(meter, false));
@@ -201,7 +160,7 @@ static void test_meters(void **state)
 
 	(void)state;
 	(void)sal_payer_set(sal_payer_for(meter, false));
-	block = take(MIB);
+	block = heap_take(MIB);
 	sal_meter_close(meter);
 	assert_int_equal(open_until(meter), 0);
 	sal_heap_give(block);
@@ -212,7 +171,7 @@ static void test_meters(void **state)
 static void *allocate(void *unused)
 {
 	(void)unused;
-	return take(MIB);
+	return heap_take(MIB);
 }
 
 /* A thread of a stream inherits the mark, and pays with the meter of the stream. */
@@ -319,18 +278,18 @@ static void test_a_run_begins_while_blocks_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_freed_memory_goes_back, clear, clear),
-		cmocka_unit_test_setup_teardown(test_warm_memory_is_used_again, clear, clear),
-		cmocka_unit_test_setup_teardown(test_new_memory_is_zero, clear, clear),
-		cmocka_unit_test_setup_teardown(test_limit, clear, clear),
-		cmocka_unit_test_setup_teardown(test_run, clear, clear),
-		cmocka_unit_test_setup_teardown(test_emptied, clear, clear),
-		cmocka_unit_test_setup_teardown(test_another_pays, clear, clear),
-		cmocka_unit_test_setup_teardown(test_meters, clear, clear),
-		cmocka_unit_test_setup_teardown(test_threads_of_a_stream, clear, clear),
-		cmocka_unit_test_setup_teardown(test_many_threads, clear, clear),
-		cmocka_unit_test_setup_teardown(test_a_run_begins_while_blocks_go, clear, clear),
+		cmocka_unit_test_setup_teardown(test_freed_memory_goes_back, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_warm_memory_is_used_again, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_new_memory_is_zero, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_limit, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_run, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_emptied, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_another_pays, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_meters, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_threads_of_a_stream, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_many_threads, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_a_run_begins_while_blocks_go, heap_clear, heap_clear),
 	};
 
-	return cmocka_run_group_tests(tests, start, NULL);
+	return cmocka_run_group_tests(tests, heap_start, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* margin: kinds of operations are found, and the guess follows what first runs took. */
-#include "service/memory/margin.h"
+#include "service/real/margin.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

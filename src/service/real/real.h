@@ -8,8 +8,9 @@
  *     ephemeral            what an iteration takes and gives back: the program's temporary bytes,
  *                          or what was seen if that is more
  *
- * The truth comes from the heap (heap/meter.h), on a host device. Elsewhere nothing is measured:
- * then the framework-internal memory is 0, and the ephemeral memory is what the program says.
+ * The truth comes from the heap (heap/meter.h), on a host device. Elsewhere the framework-internal
+ * memory is 0, and the ephemeral memory is what the program says, or what the device says of it if
+ * that is more (told.h).
  *
  * What an iteration leaves may be scratch that the vendor is about to free. So at the end of an
  * iteration only blocks from before its begin count as framework-internal, and only those that were
@@ -54,8 +55,11 @@ void svc_real_fini(struct svc_real *r);
 
 /* When the server opens: the heap gets the device's capacity. */
 void svc_real_open(struct svc_server *server);
-/* Tell the heap how much memory may wait for the next iterations. */
-void svc_real_keep(const struct svc_server *server) SVC_LOCKED;
+/*
+ * Tell the heap how much memory may wait for the next iterations, in all and in each lane. True: a
+ * lane became smaller than what waits there, so somebody must give it back (sal_heap_settle).
+ */
+bool svc_real_keep(struct svc_server *server) SVC_LOCKED;
 
 /*
  * Fill in the scratch that the iteration needs: what the program says, and a margin if the program

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/memory/real.h"
+#include "service/real/real.h"
 
 #include <inttypes.h>
 
@@ -7,10 +7,11 @@
 #include "base/log/log.h"
 #include "core/engine.h"
 #include "heap/heap.h"
+#include "heap/pages.h"
 #include "service/client/session.h"
 #include "service/memory/buffer.h"
-#include "service/memory/margin.h"
 #include "service/memory/program.h"
+#include "service/real/margin.h"
 #include "service/run/dispatch.h"
 #include "service/server.h"
 
@@ -54,15 +55,24 @@ void svc_real_open(struct svc_server *server)
 	sal_heap_expose_limit(limit_of(server, SVC_JOB), limit_of(server, SVC_DAEMON));
 }
 
-void svc_real_keep(const struct svc_server *server)
+bool svc_real_keep(struct svc_server *server)
 {
 	const struct sal_memory *memory = sal_engine_memory(server->engine);
-	uint64_t keep = memory->lane_sum_bytes + SPARE_BYTES, rest = memory->open_mask;
+	uint64_t keep = memory->lane_sum_bytes + SPARE_BYTES;
+	uint64_t rest = memory->open_mask | server->kept_mask;
+	bool has_more = false;
 
-	for (; rest; rest &= rest - 1)
-		keep += server->lanes[__builtin_ctzll(rest)].grow_bytes;
+	server->kept_mask = memory->open_mask;
+	for (; rest; rest &= rest - 1) {
+		uint32_t lane = (uint32_t)__builtin_ctzll(rest);
+
+		if (memory->open_mask >> lane & 1)
+			keep += server->lanes[lane].grow_bytes;
+		sal_heap_keep_lane(lane, memory->lane_bytes[lane], &has_more);
+	}
 	/* Without lanes nobody needs memory soon. */
 	sal_heap_keep(memory->open_mask ? keep : 0);
+	return has_more;
 }
 
 static uint64_t positive(int64_t bytes)
@@ -95,6 +105,11 @@ static uint64_t counted(uint64_t bytes)
 	return bytes >= SAL_BLOCK_MIN ? bytes : 0;
 }
 
+static uint32_t pages_of(uint64_t bytes)
+{
+	return (uint32_t)((bytes + SAL_PAGE_BYTES - 1) / SAL_PAGE_BYTES);
+}
+
 void svc_real_count(struct svc_session *s, uint64_t bytes, bool comes)
 {
 	uint64_t *sum = &s->real.large_bytes;
@@ -115,11 +130,35 @@ static uint64_t made_bytes(const struct svc_execution *x)
 	return made > taken ? made - taken : 0;
 }
 
+/* The heap must know what the iteration is going to leave. */
+static void list_outputs(const struct svc_execution *x, struct sal_lasting_outputs *outputs)
+{
+	size_t i;
+
+	*outputs = (struct sal_lasting_outputs){ 0 };
+	for (i = 0; i < x->output_count; i++)
+		if (counted(x->outputs[i]->bytes))
+			sal_lasting_add(outputs, pages_of(x->outputs[i]->bytes));
+	for (i = 0; i < x->donated_count; i++)
+		if (counted(x->args[x->donated[i]]->bytes))
+			sal_lasting_subtract(outputs, pages_of(x->args[x->donated[i]]->bytes));
+}
+
 void svc_real_begin(struct svc_execution *x)
 {
+	uint32_t meter = x->session->real.meter;
+	struct sal_lasting_outputs outputs;
+
 	x->real.made_bytes = made_bytes(x);
-	if (!x->is_nested)
-		sal_meter_begin(x->session->real.meter);
+	if (!meter)
+		return;
+	list_outputs(x, &outputs);
+	if (x->is_nested) {
+		sal_heap_begin_nested(meter, &outputs);
+		return;
+	}
+	sal_meter_begin(meter);
+	sal_heap_begin(meter, x->lane, &outputs);
 }
 
 void svc_real_end(struct svc_execution *x)
@@ -130,6 +169,7 @@ void svc_real_end(struct svc_execution *x)
 
 	if (x->is_nested || !meter)
 		return;
+	sal_heap_end(meter);
 	run = sal_meter_run(meter);
 	all = sal_meter_bytes(meter);
 	x->real.peak_bytes = run.peak_bytes;
@@ -171,14 +211,30 @@ static void learn_growth(struct svc_lane *lane, uint64_t bytes)
 		lane->grow_bytes -= (lane->grow_bytes - bytes) / FORGETS;
 }
 
+/* What the device said of an iteration of the program before. */
+static void learn_told(struct svc_execution *x, uint64_t temp)
+{
+	uint64_t took = (x->shared->told_bytes + STEP_BYTES - 1) / STEP_BYTES * STEP_BYTES;
+
+	if (took <= temp)
+		return;
+	x->iteration.took_bytes = took;
+	if (took > x->session->temp_bytes)
+		x->session->temp_bytes = took;
+}
+
 void svc_real_learn(struct svc_execution *x)
 {
 	uint64_t temp = temp_bytes(x), took = took_bytes(x, temp);
 	struct svc_session *s = x->session;
 
 	learn_growth(&s->server->lanes[x->lane], x->real.made_bytes);
-	if (!s->real.meter || x->code)
+	if (x->code)
 		return;
+	if (!s->real.meter) {
+		learn_told(x, temp);
+		return;
+	}
 	learn_framework(&s->real, &x->real);
 	x->iteration.took_bytes = took;
 	if (took > s->temp_bytes)

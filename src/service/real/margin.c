@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/memory/margin.h"
+#include "service/real/margin.h"
 
 #include <stdbool.h>
 #include <string.h>
