@@ -127,7 +127,8 @@ void sal_heap_give_exposed(uint32_t span)
 		&sal_heap_state.exposures.all[sal_heap_state.pages.spans[span].exposed];
 	bool stays;
 
-	while (!exposed->is_orphan && !sal_heap_may_stay(span) && sal_heap_chill_private())
+	while (!exposed->is_orphan && !sal_heap_may_stay(span) &&
+	       sal_heap_chill_range(SAL_MAIN_RANGE))
 		;
 	stays = !exposed->is_orphan && sal_heap_may_stay(span);
 	sal_heap_uncount(span);

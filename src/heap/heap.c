@@ -74,6 +74,20 @@ bool sal_heap_owns(const void *at)
 	return (size_t)((const char *)at - sal_heap_state.base) < sal_heap_state.range_bytes;
 }
 
+static bool is_in_main(uint32_t span)
+{
+	return sal_pages_range(&sal_heap_state.pages, span) == SAL_MAIN_RANGE;
+}
+
+/* Pages of a lane come to be in memory, or are not any more. Under the lock. */
+static void count_in_lanes(uint32_t span, bool comes)
+{
+	uint64_t *sum = &sal_heap_state.lanes_bytes;
+
+	if (!is_in_main(span))
+		*sum = comes ? *sum + sal_heap_span_bytes(span) : *sum - sal_heap_span_bytes(span);
+}
+
 /* Under the lock. */
 static void count(uint32_t span, bool comes)
 {
@@ -83,6 +97,7 @@ static void count(uint32_t span, bool comes)
 
 	*sum = comes ? *sum + sal_heap_span_bytes(span) : *sum - sal_heap_span_bytes(span);
 	*used = comes ? *used + sal_heap_span_bytes(span) : *used - sal_heap_span_bytes(span);
+	count_in_lanes(span, comes);
 	if (sal_heap_state.metered + sal_heap_state.warm > sal_heap_state.metered_peak)
 		sal_heap_state.metered_peak = sal_heap_state.metered + sal_heap_state.warm;
 }
@@ -108,6 +123,10 @@ void sal_heap_count_warm(uint32_t span, bool comes)
 	sal_heap_state.warm = comes ? sal_heap_state.warm + bytes : sal_heap_state.warm - bytes;
 	atomic_store_explicit(&range->warm, comes ? range->warm + bytes : range->warm - bytes,
 			      memory_order_relaxed);
+	count_in_lanes(span, comes);
+	if (!is_in_main(span))
+		sal_heap_state.lanes_warm = comes ? sal_heap_state.lanes_warm + bytes
+						  : sal_heap_state.lanes_warm - bytes;
 }
 
 /* Under the lock, which it releases. */
@@ -153,7 +172,7 @@ static bool chill_warmest(bool is_beyond)
 /* Under the lock, which it releases. False: no private page is warm. */
 bool sal_heap_chill_private(void)
 {
-	return chill_warmest(true) || chill_warmest(false);
+	return chill_warmest(true) || sal_heap_chill_range(SAL_MAIN_RANGE) || chill_warmest(false);
 }
 
 /* Under the lock, which it releases. False: nothing is warm. */
@@ -233,21 +252,27 @@ static uint32_t find_span(const void *at)
 		       : sal_pages_find(&sal_heap_state.pages, (uint32_t)(offset / SAL_PAGE_BYTES));
 }
 
-/* There is room for so many warm pages in its range. Under the lock. */
-static bool lane_may_keep(uint32_t span)
+/*
+ * There is room for so many warm pages. A lane's own are bounded by its size. The main range may
+ * keep what the lanes leave: what is in use there now will be warm at the end of the iteration.
+ * Under the lock.
+ */
+static bool may_be_warm(uint32_t span)
 {
 	const struct sal_heap_range *range = sal_heap_range(span);
+	uint64_t bytes = sal_heap_span_bytes(span);
 
-	return sal_pages_range(&sal_heap_state.pages, span) == SAL_MAIN_RANGE ||
-	       range->warm + sal_heap_span_bytes(span) <= range->keep;
+	if (!is_in_main(span))
+		return range->warm + bytes <= range->keep;
+	return sal_heap_state.warm - sal_heap_state.lanes_warm + sal_heap_state.lanes_bytes +
+		       bytes <=
+	       atomic_load_explicit(&sal_heap_state.keep, memory_order_relaxed);
 }
 
-/* Its pages may stay: there is room for so many warm ones. Under the lock. */
+/* Its pages may stay. Under the lock. */
 bool sal_heap_may_stay(uint32_t span)
 {
-	return lane_may_keep(span) &&
-	       sal_heap_state.warm + sal_heap_span_bytes(span) <=
-		       atomic_load_explicit(&sal_heap_state.keep, memory_order_relaxed) &&
+	return may_be_warm(span) &&
 	       sal_heap_is_within(
 		       sal_heap_state.pages.spans[span].meter ? 0 : sal_heap_span_bytes(span));
 }
@@ -266,7 +291,10 @@ static void give_private(uint32_t span)
 {
 	bool stays;
 
-	while (lane_may_keep(span) && !sal_heap_may_stay(span) && chill_warmest(true))
+	/* A lane that became larger: arrays of the past give way. */
+	while (!is_in_main(span) && may_be_warm(span) &&
+	       sal_heap_state.warm + sal_heap_span_bytes(span) > sal_heap_state.keep &&
+	       (chill_warmest(true) || sal_heap_chill_range(SAL_MAIN_RANGE)))
 		;
 	stays = sal_heap_may_stay(span);
 	sal_heap_uncount(span);

@@ -41,6 +41,7 @@ struct sal_heap_state {
 	/* under the lock */
 	struct sal_pages pages;
 	uint64_t metered, own, warm, metered_peak, exposed_bytes; /* warm: with free exposed blocks */
+	uint64_t lanes_warm, lanes_bytes; /* of all lanes: warm, and in memory */
 	struct sal_exposures exposures;
 	struct sal_wishes wishes[SAL_METERS_MAX];
 	struct sal_heap_range ranges[SAL_RANGES_MAX];

@@ -17,6 +17,8 @@
 
 /* Warm memory beyond that of the lanes, for whatever else comes and goes. */
 #define SPARE_BYTES (UINT64_C(16) << 20)
+/* Clients submit iterations ahead, so several generations of their outputs come and go. */
+#define GENERATIONS 4
 /* How slowly a lane forgets that an iteration made large outputs. */
 #define FORGETS 16
 /* What iterations take differs a little from run to run: lanes grow in such steps. */
@@ -67,7 +69,7 @@ bool svc_real_keep(struct svc_server *server)
 		uint32_t lane = (uint32_t)__builtin_ctzll(rest);
 
 		if (memory->open_mask >> lane & 1)
-			keep += server->lanes[lane].grow_bytes;
+			keep += GENERATIONS * server->lanes[lane].grow_bytes;
 		sal_heap_keep_lane(lane, memory->lane_bytes[lane], &has_more);
 	}
 	/* Without lanes nobody needs memory soon. */
