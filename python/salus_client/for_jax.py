@@ -12,7 +12,7 @@ under the platform's own name: `jax.devices("cpu")` and `jax.config.jax_platform
 
 import os
 
-from salus_client import dumps, job, old_jax
+from salus_client import dumps, job, old_jax, placement
 
 NAME = "salus"
 PRIORITY = 1000  # above the vendors' plugins (500): the Salus device is the default
@@ -101,3 +101,4 @@ def register():
         take_place(bridge, platform)
     tell_devices(bridge, platform)
     old_jax.install(job.library_path(), platform)
+    placement.install(platform)

@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/kinds.h"
 #include "base/sys/guard.h"
 #include "base/sys/io.h"
 #include "base/sys/machine.h"
@@ -87,12 +88,13 @@ static bool send_error(const struct worker *w, uint64_t id, const struct sal_err
 
 /* Compilation */
 
-static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compiled *compiled,
-			  uint64_t scratch_bytes)
+static bool send_compiled(const struct worker *w, uint64_t id, struct sal_text program,
+			  struct sal_compiled *compiled, uint64_t scratch_bytes)
 {
 	struct sal_program_facts known = *w->compiler->facts(compiled);
 	struct sal_text image = w->compiler->image(compiled);
 	struct sal_text optimized = w->compiler->optimized(compiled);
+	struct sal_output_facts *named = sal_kinds_of(program, w->ops->facts(w->device), &known);
 	struct sal_err err = { 0 };
 	size_t facts_size = 0;
 	void *facts;
@@ -102,7 +104,9 @@ static bool send_compiled(const struct worker *w, uint64_t id, struct sal_compil
 
 	known.memory.temp += (int64_t)scratch_bytes;
 	known.memory.peak += known.memory.peak > 0 ? (int64_t)scratch_bytes : 0;
+	known.outputs = named ? named : known.outputs;
 	facts = sal_program_facts_pack(&known, &facts_size);
+	free(named);
 	a.frame.sizes[0] = facts_size;
 	a.parts[0] = facts;
 	if (!facts)
@@ -165,7 +169,7 @@ static bool compile(const struct worker *w, struct sal_stream *s, const struct s
 	if (check_compiled(w, format, program, compiled, &scratch_bytes, &err) < 0)
 		fine = send_error(w, f->id, &err);
 	else
-		fine = send_compiled(w, f->id, compiled, scratch_bytes);
+		fine = send_compiled(w, f->id, program, compiled, scratch_bytes);
 	w->compiler->free_compiled(compiled);
 	return fine;
 }

@@ -387,3 +387,38 @@ def test_arrays_on_the_host_are_not_the_devices(served):
     run.say("")
     run.succeed()
     assert "job-host" in run.stdout.splitlines()[1], run.stdout
+
+
+PLACED_JOB = """
+import json, sys, jax, jax.numpy as jnp, numpy as np
+from jax.sharding import SingleDeviceSharding
+device = jax.devices()[0]
+on_host, on_device = (SingleDeviceSharding(device, memory_kind=kind) for kind in ("pinned_host", "device"))
+to_host = jax.jit(lambda x: (x * 2, x.sum()), out_shardings=(on_host, None))
+back = jax.jit(lambda x: jax.device_put(x, on_device) + 1)
+inside = jax.jit(lambda x: jax.device_put(jax.device_put(x * 3, on_host), on_device) + 1)
+x = jnp.arange(2 << 20, dtype=jnp.float32)
+kept = [to_host(x + i) for i in range(16)]
+jax.block_until_ready(kept)
+used = device.memory_stats()["bytes_in_use"]
+for i, (a, total) in enumerate(kept):
+    assert a.sharding.memory_kind == "pinned_host" and total.sharding.memory_kind == "device"
+    there = back(a)
+    assert there.sharding.memory_kind == "device"
+    np.testing.assert_array_equal(np.asarray(there), (np.asarray(x) + i) * 2 + 1)
+np.testing.assert_array_equal(np.asarray(inside(x)), np.asarray(x) * 3 + 1)
+print(json.dumps(used), flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_program_puts_its_outputs_on_the_host(served, wide_runner):
+    """128 MiB of outputs beside a device of 48 MiB: the programs name the memory kind of their outputs."""
+    daemon, _ = served("--memory", "48MiB", "--limit", "job-host=192MiB")
+    run = wide_runner(daemon, 1).start(PLACED_JOB)
+    wait_for(lambda: "\n" in run.stdout, 120, "the first part", run)
+    assert json.loads(run.stdout) < 32 * MIB
+    limits = {row["name"]: row for row in ask(daemon, "limits")["limits"]}
+    assert limits["job-host"]["used"] == 128 * MIB
+    run.say("")
+    run.succeed()

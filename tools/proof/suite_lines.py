@@ -4,6 +4,7 @@
     SUITE_LINES    the file of results: {"id", "outcome", "error", "seconds"}; {"id", "outcome": "started"} before
     SUITE_KNOWN    a file of test ids that are not run, one a line
     SUITE_SAMPLE   how many of the file's tests may run, evenly spaced, the known ones included; 0: all
+    SUITE_COUNT    a file for the number of tests that there are; not needed
     SUITE_LIMIT    seconds that a test may take; then the whole process ends, and the tool starts the next one
 
 A process that crashes in a test leaves that test "started". So the tool knows what crashed, and what is left.
@@ -49,6 +50,8 @@ class Lines:
         self.out.flush()
 
     def pytest_collection_modifyitems(self, config, items):
+        with open(os.environ.get("SUITE_COUNT", os.devnull), "w", encoding="utf-8") as file:
+            file.write(f"{len(items)}\n")
         chosen = [item for item in evenly(items, self.sample) if short_id(item.nodeid) not in self.known]
         dropped = [item for item in items if item not in chosen]
         if dropped:

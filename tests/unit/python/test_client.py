@@ -304,6 +304,44 @@ def test_callbacks_of_an_old_jax_are_lowered_as_those_of_a_newer_one(installed):
     assert run(installed, newer, VERSION="0.6.0").stdout == "original\n"
 
 
+# As much of JAX as placement.py uses.
+PLACES = """
+from types import SimpleNamespace as Thing
+ir = Thing(StringAttr=Thing(get=lambda text: text))
+wrap_with_memory_kind = lambda ctx, value, kind, aval: f"{kind}({value})"
+def lower_jaxpr_to_fun(ctx, name, *, main_function=False, kinds=()):
+    each = [{"mhlo.memory_kind": Thing(value=kind)} if kind else {} for kind in kinds]
+    return Thing(attributes={"res_attrs": each} if each else {})
+"""
+PLACE = """
+from types import SimpleNamespace as Thing
+from salus_client import placement
+from jax._src.interpreters import mlir
+placement.install("cuda")
+print(mlir.wrap_with_memory_kind(Thing(platforms=("cuda",)), "x", "pinned_host", None))
+placement.install("cpu")
+def lower(platform, main, *kinds):
+    ctx = Thing(platforms=(platform,), module=Thing(operation=Thing(attributes={})))
+    mlir.lower_jaxpr_to_fun(ctx, "f", main_function=main, kinds=kinds)
+    return mlir.wrap_with_memory_kind(ctx, "x", "pinned_host", None), ctx.module.operation.attributes
+print(lower("cpu", True, "pinned_host", "", "device"))
+for case in (("cpu", True, "", ""), ("cpu", True), ("cpu", False, "pinned_host"), ("tpu", True, "pinned_host")):
+    print(lower(*case))
+"""
+
+
+def test_memory_kinds_that_a_program_names_are_written_into_it(installed):
+    (installed / "jax/_src/interpreters").mkdir(parents=True)
+    (installed / "jax/_src/interpreters/mlir.py").write_text(PLACES)
+    done = run(installed, PLACE)
+    assert done.stderr == "" and done.stdout.splitlines() == [
+        "pinned_host(x)",
+        "('x', {'salus.memory_kinds': 'salus.memory_kinds=pinned_host,,device;'})",
+        *["('x', {})"] * 3,
+        "('pinned_host(x)', {})",
+    ]
+
+
 def test_the_modules_compile_for_old_pythons_and_import_no_framework():
     for path in MODULES.rglob("*.py"):
         compile(path.read_text(), str(path), "exec", dont_inherit=True)

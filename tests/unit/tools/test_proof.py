@@ -97,9 +97,10 @@ def test_what_does_not_pass_through_salus_is_listed_with_its_reason():
         ("e", "missing", suite_results.UNEXPLAINED)]
     part = suite_results.compare("f", sides, reasons, "builtin", whole=False)
     assert (part["of"], part["through"]) == (3, 1)
-    assert "| `f` (part) | 3 | 1 |" in suite_results.as_markdown([part], "note")
+    assert "| `f` (part) | 4 of 9 | 3 | 1 |" in suite_results.as_markdown([part | {"tests": 9}], "note")
+    assert "| `f` (part) | 4 | 3 | 1 |" in suite_results.as_markdown([part], "note")
     text = suite_results.as_markdown([got], "note")
-    assert "| `f` | 4 | 1 | 25.00 % |" in text and "a known reason" in text and "`e`" in text
+    assert "| `f` | 4 | 4 | 1 | 25.00 % |" in text and "a known reason" in text and "`e`" in text
 
 
 def test_a_share_says_100_only_if_nothing_is_missing():
