@@ -49,6 +49,11 @@ def answer(params, request):
     return np.asarray(predict(params, padded))[:n]
 
 
+def percentiles(latencies):
+    p50, p95, p99 = np.percentile(latencies, [50, 95, 99]) * 1e3
+    return f"p50 {p50:.3f} ms  p95 {p95:.3f} ms  p99 {p99:.3f} ms"
+
+
 def main():
     args = arguments(__doc__, requests=500, rate=0.0, params="")
     if args.params:
@@ -77,8 +82,9 @@ def main():
         if i % 100 == 0:
             print(f"request {i:4d}  {len(request)} rows  {latencies[-1] * 1e3:.2f} ms", flush=True)
 
-    p50, p95, p99 = np.percentile(latencies, [50, 95, 99]) * 1e3
-    print(f"latency: p50 {p50:.3f} ms  p95 {p95:.3f} ms  p99 {p99:.3f} ms")
+    for first in range(0, len(latencies), 100):
+        print(f"from {first:4d}: {percentiles(latencies[first:first + 100])}")
+    print(f"latency: {percentiles(latencies)}", flush=True)
     answers = np.concatenate(answers)
     print(f"final loss: {-np.log(answers.max(axis=1)).mean():.6f}")
     finish({"answers": answers, "checksum": jnp.sum(answers)}, args.out)

@@ -31,12 +31,12 @@ def spirals(rng, n, classes):
 
 
 def main():
-    args = arguments(__doc__, steps=300, batch=256, width=128, classes=3, lr=3e-3)
+    args = arguments(__doc__, steps=300, batch=256, width=128, classes=3, lr=3e-3, every=50)
     rng = np.random.default_rng(args.seed)
     model = MLP(args.width, args.classes)
-    params = model.init(jax.random.key(args.seed), jnp.zeros((1, 2)))
+    params = jax.jit(model.init)(jax.random.key(args.seed), jnp.zeros((1, 2)))
     optimiser = optax.adam(args.lr)
-    state = optimiser.init(params)
+    state = jax.jit(optimiser.init)(params)
 
     def loss_of(params, x, y):
         logits = model.apply(params, x)
@@ -52,7 +52,7 @@ def main():
     for i in range(args.steps):
         params, state, loss = step(params, state, *spirals(rng, args.batch, args.classes))
         losses.append(loss)
-        if i % 50 == 0:
+        if i % args.every == 0:
             print(f"step {i:4d}  loss {loss:.4f}", flush=True)
 
     x, y = spirals(rng, 1000, args.classes)

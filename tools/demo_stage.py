@@ -24,6 +24,7 @@ SALUS = BUILD / "bin" / "salus"
 LIMIT_S = 300  # time limit of a job, for jobs that hang
 LINE_S = 5  # seconds between two lines if stdout is no terminal
 TAIL = 8  # lines of a log
+DISTURBED = 0.05  # the share of the machine that others use; from here on times are not reliable
 NAMES = 6  # most names of jobs in a line
 
 Job = namedtuple("Job", "name script options kind", defaults=("training",))

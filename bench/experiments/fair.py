@@ -7,12 +7,12 @@ from machine import median
 from sharing_fill import work_by_window
 
 FIGURE = "figure 9"
-ESTIMATE_S = (20, 120)
+ESTIMATE_S = (10, 85)
 STEP_MS = 10
 
 
 def measure(stage, record, options):
-    phase_s = options.pick(2, 15)
+    phase_s = options.pick(1.5, 15)
     what = ("narrow", stage.products(STEP_MS))
     with stage.daemon("--policy", "fair", "--lanes", "1") as daemon:
         jobs = daemon.start_jobs("first", "second", "third")

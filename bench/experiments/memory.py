@@ -12,7 +12,7 @@ from bridge_models import MODELS
 from kit import MIB
 
 FIGURE = "figures 1 and 2"
-ESTIMATE_S = (20, 60)
+ESTIMATE_S = (17, 80)
 SIZES = {"perceptron": 4096, "cnn": 2048, "attention": 256, "rnn": 512, "vae": 8192, "superres": 512}
 DRAWN = "superres"  # the model of the curves
 EVERY_S = 1e-3
@@ -42,7 +42,7 @@ class Samples:
 
 
 def measure(stage, record, options):
-    steps, models = options.pick((8, ("cnn", "rnn", "superres")), (40, MODELS))
+    steps, models = options.pick((6, ("cnn", "superres")), (40, MODELS))
     for model in models:
         with stage.daemon() as daemon:
             job, = daemon.start_jobs(model)

@@ -7,14 +7,14 @@ from bridge_models import MODELS
 from machine import size_for
 
 FIGURE = "figure 12"
-ESTIMATE_S = (40, 300)
+ESTIMATE_S = (30, 280)
 LENGTHS_MS = {1.5: 1.05, 5: 1.02}  # with the bars
 SPAN_S = 0.06  # of a turn: the speed of a machine changes within seconds, so turns are short
 
 
 def measure(stage, record, options):
     turns, lengths_ms = options.pick((15, (5,)), (55, LENGTHS_MS))
-    models = options.pick(("perceptron", "cnn", "vae", "superres"), MODELS)
+    models = options.pick(("perceptron", "cnn", "superres"), MODELS)
     with stage.daemon() as daemon, contextlib.closing(stage.inproc_job("inproc")) as inproc:
         salus = daemon.start_job("job")
         for model in models:

@@ -6,7 +6,7 @@ import contextlib
 from sharing_rows import percentile
 
 FIGURE = "figure 10"
-ESTIMATE_S = (20, 120)
+ESTIMATE_S = (9, 60)
 MODEL_MB, SCRATCH_MB, CAPACITY_MB = 2, 72, 512
 
 

@@ -13,7 +13,7 @@ import subprocess
 from machine import ROOT
 
 FIGURE = "figure 12"
-ESTIMATE_S = (0, 120)
+ESTIMATE_S = (0, 150)
 SCRIPT = os.path.join(ROOT, "bench", "train_torch.py")
 NAMED = os.environ.get("SALUS_TORCH_PYTHON", "")  # read now: the stage removes such variables
 
@@ -34,10 +34,10 @@ def measure(stage, record, options):
     if not python:
         record.skip("there is no Python with torch_xla; SALUS_TORCH_PYTHON names one.")
         return
-    turns, steps = options.pick((2, 200), (7, 1000))
+    turns, steps, batches = options.pick((1, 200, (256,)), (3, 1000, (256, 1024)))
     with stage.daemon() as daemon:
         salus = [os.path.join(stage.build, "bin", "salus"), "run", "--"]
-        for batch in (256, 1024):
+        for batch in batches:
             argv = [python, SCRIPT, "--steps", str(steps), "--batch", str(batch)]
             pairs = [(trained_s(argv, stage.base | {"PJRT_DEVICE": "CPU"}) / steps,
                       trained_s(salus + argv, daemon.env) / steps) for _ in range(turns)]

@@ -6,7 +6,7 @@ from kit import MIB, Memory, lost, makespan, play_in
 from workload import argv_of, fill_caches, measure_kinds, roomy
 
 FIGURE = "figure 11"
-ESTIMATE_S = (45, 1000)
+ESTIMATE_S = (38, 880)
 BATCH = 32
 COMPILE_MB = 1024  # more than a process needs to compile the programs of a trial
 WAYS = ("exclusive", "free", "pack")
@@ -23,7 +23,7 @@ def trials(kind, count, steps, stops_early):
 
 
 def measure(stage, record, options):
-    count, seconds = options.pick((6, 0.5), (60, 2))
+    count, seconds = options.pick((5, 0.5), (60, 1.2))
     fill_caches(stage, (8, BATCH))
     kind, = measure_kinds(stage, (BATCH,), (0.2,), options.pick(60, 300))
     # Each process compiles without Salus, which takes memory of the host, not of the device.

@@ -12,13 +12,13 @@ from sharing_fill import work_by_window
 from sharing_rows import percentile
 
 FIGURE = "no figure of the paper"
-ESTIMATE_S = (15, 150)
+ESTIMATE_S = (18, 180)
 ACTIVE, STEP_MS, MODEL_MB = 16, 5, 1
 
 
 def measure(stage, record, options):
     seconds = options.pick(1, 5)
-    for count in options.pick((1, 8, 64), (1, 8, 64, 256)):
+    for count in options.pick((1, 32), (1, 8, 64, 256)):
         with stage.daemon("--policy", "fair", "--lanes", "1") as daemon:
             idle = memory_of(daemon.process.pid)["VmRSS"]
             jobs = start(daemon, count)

@@ -7,7 +7,7 @@ from machine import median
 from sharing_rows import percentile
 
 FIGURE = "figure 8"
-ESTIMATE_S = (12, 60)
+ESTIMATE_S = (8, 45)
 STEP_MS = 5
 # Jobs: when they come, and how long they take alone; in parts of the longest.
 JOBS = {"long": (0, 1), "second": (0.1, 0.2), "third": (0.15, 0.1), "fourth": (0.5, 0.3), "fifth": (0.6, 0.08)}

@@ -3,6 +3,7 @@
 to be run by hand."""
 
 import collections
+import functools
 import math
 import os
 import random
@@ -28,25 +29,33 @@ def trained_s(stage, host, argv):
 
 
 def fill_caches(stage, batches):
-    """Runs each script once, with and without Salus, so that its programs are compiled."""
+    """Runs each script once, with and without Salus, so that its programs are compiled. Caches live as long as a stage."""
+    for batch in batches:
+        fill_cache(stage, batch)
+
+
+@functools.cache
+def fill_cache(stage, batch):
+    argv = SCRIPT, "--steps", "2", "--batch", str(batch)
     with stage.daemon() as daemon:
-        for batch in batches:
-            trained_s(stage, daemon, (SCRIPT, "--steps", "2", "--batch", str(batch)))
+        trained_s(stage, daemon, argv)
     with Free(stage) as free:
-        for batch in batches:
-            trained_s(stage, free, (SCRIPT, "--steps", "2", "--batch", str(batch)))
+        trained_s(stage, free, argv)
+
+
+@functools.cache
+def device_s(stage, batch, steps):
+    """Seconds of a step alone, without host time."""
+    with Free(stage) as free:
+        return median([trained_s(stage, free, argv_of(Kind(batch, 0, 0, 0), steps)) / steps for _ in range(3)])
 
 
 def measure_kinds(stage, batches, parts, steps):
     """The kinds of jobs: every batch with every part of host time. step_s includes the host's time."""
     kinds = []
-    with Free(stage) as free:
-        for batch in batches:
-            plain = Kind(batch, 0, 0, 0)
-            device_s = median([trained_s(stage, free, argv_of(plain, steps)) / steps for _ in range(3)])
-            for part in parts:
-                host_ms = device_s * 1e3 * part / (1 - part)
-                kinds.append(Kind(batch, part, device_s / (1 - part), host_ms))
+    for batch in batches:
+        step_s = device_s(stage, batch, steps)
+        kinds += [Kind(batch, part, step_s / (1 - part), step_s * 1e3 * part / (1 - part)) for part in parts]
     return kinds
 
 
@@ -65,6 +74,7 @@ def draw(kinds, count, shortest_s, longest_s, within_s, seed):
     return arrivals
 
 
+@functools.cache
 def needs(stage, batch, cores=None):
     """What a job of this batch needs beyond its process, and the memory of that process, in bytes. cores: those that the
     process may use."""
