@@ -251,8 +251,11 @@ def row_change(stage, report, options):
 # Shares.
 
 
+CHUNK, CHUNKS = 4, 6  # steps alone in a row, and how often the jobs take turns at them
+
+
 def row_shares(stage, report, options):
-    seconds, rounds = options.pick((2.5, 2), (8, 5))
+    seconds, rounds = options.pick((2.5, 4), (8, 6))
     report.head("l", "Fair shares of a job that fills the device and one that does not: error of the share of the work "
                      "done\n   (time alone)")
     whats = [wide_of(stage, 15), ("narrow", stage.products(15))]
@@ -265,25 +268,48 @@ def row_shares(stage, report, options):
         for weights in ((50, 50), (30, 70), (70, 30)):
             for job, weight in zip(jobs, weights):
                 daemon.salus("set", daemon.session(job), f"weight={weight}")
-            runs = [share_once(jobs, whats, seconds) for _ in range(rounds)]
-            error = median([abs(100 * share - weights[0]) for share, _ in runs])
-            report.add(f"{weights[0]}/{weights[1]}, work done {median([work for _, work in runs]):.2f} of the time",
-                       f"{error:.2f} points", "<= 2", error <= 2)
+            report_shares(report, weights, [share_once(daemon, jobs, whats, seconds) for _ in range(rounds)])
 
 
-def share_once(jobs, whats, seconds):
-    """The part of the first job in the work done, and the work done / time. Time alone is measured before and after."""
-    before = [timed(job, what, 20) / 20 for job, what in zip(jobs, whats)]
-    start_ns = time.monotonic_ns() + 50_000_000
-    lead_ns = 1_000_000_000
-    end_ns = start_ns + lead_ns + round(seconds * 1e9)
+def report_shares(report, weights, runs):
+    """The work of all windows together: the speed of the machine changes from window to window."""
+    done, used = ([sum(column) for column in zip(*(run[i] for run in runs))] for i in (0, 1))
+    error, own = (abs(100 * work[0] / sum(work) - weights[0]) for work in (done, used))
+    name = f"{weights[0]}/{weights[1]}"
+    report.add(f"{name}, work done {sum(done) / len(runs):.2f} of the time", f"{error:.2f} points", "<= 2", error <= 2)
+    report.add(f"{name}, by the account of salusd", f"{own:.2f} points", "<= 2", own <= 2)
+
+
+def alone_s(jobs, whats):
+    """Seconds of a step alone, of each job. The jobs take turns, so both meet the same changes of the machine."""
+    took = [0.0 for _ in jobs]
+    for _ in range(CHUNKS):
+        for number, (job, what) in enumerate(zip(jobs, whats)):
+            took[number] += timed(job, what, CHUNK)
+    return [seconds / CHUNK / CHUNKS for seconds in took]
+
+
+def used_s(daemon, jobs):
+    """Device time that salusd has charged each job with."""
+    by_name = {session["name"]: session["used_s"] for session in daemon.view()["sessions"]}
+    return [by_name[job.name] for job in jobs]
+
+
+def share_once(daemon, jobs, whats, seconds):
+    """The work that each job got done / time, and what salusd charged it with. Time alone is measured before and after."""
+    before = alone_s(jobs, whats)
+    lead_ns, window_ns = 1_000_000_000, round(seconds * 1e9)
+    start_ns = time.monotonic_ns() + 50_000_000 + lead_ns
     for job, what in zip(jobs, whats):
-        job.tell("steps", [what], 3, start_ns, end_ns)
+        job.tell("steps", [what], 3, start_ns - lead_ns, start_ns + window_ns)
+    used = []
+    for moment_ns in (start_ns, start_ns + window_ns - 50_000_000):
+        time.sleep(max(0, moment_ns - time.monotonic_ns()) / 1e9)
+        used.append(used_s(daemon, jobs))
     ends = [job.answer()["ends"][0] for job in jobs]
-    after = [timed(job, what, 20) / 20 for job, what in zip(jobs, whats)]
-    alone_s = [(a + b) / 2 for a, b in zip(before, after)]
-    done = [work_by_window([(s, e)], start_ns + lead_ns, seconds, 1)[0] for s, e in zip(alone_s, ends)]
-    return done[0] / sum(done), sum(done)
+    both_s = [(a + b) / 2 for a, b in zip(before, alone_s(jobs, whats))]
+    done = [work_by_window([(s, e)], start_ns, seconds, 1)[0] for s, e in zip(both_s, ends)]
+    return done, [b - a for a, b in zip(*used)]
 
 
 # The first in rank.

@@ -20,6 +20,10 @@
 
 #define FULL_MILLI 1000u
 #define LEAST_MILLI 20u
+/* A mean speed that differs from another by less says nothing. */
+#define NOISE_MILLI (FULL_MILLI / 32)
+/* One run that seems to be faster than this beside others was a short one. */
+#define SPEED_MILLI_MAX (2 * FULL_MILLI)
 /* A program that fills less of the device pays beside another one of its kind. */
 #define PAYS_MILLI 950u
 
@@ -94,6 +98,12 @@ struct company {
 	bool is_full; /* one of them is slower than alone */
 };
 
+/* Beside others nobody is faster than alone; a faster run met a faster machine. */
+static uint32_t capped(uint32_t speed_milli)
+{
+	return speed_milli < FULL_MILLI ? speed_milli : FULL_MILLI;
+}
+
 /* A speed with another number of lanes than now tells nothing. */
 static bool is_speed_known(const struct sal_engine *e, const struct sal_session *s)
 {
@@ -108,8 +118,8 @@ static bool add_member(const struct sal_engine *e, struct company *c, const stru
 	if (!pace || !is_speed_known(e, s))
 		return false;
 	c->paces[c->count++] = pace;
-	c->used += (uint64_t)sal_pace_util(pace) * s->speed_milli;
-	c->is_full |= s->speed_milli < FULL_MILLI - FULL_MILLI / 32;
+	c->used += (uint64_t)sal_pace_util(pace) * capped(s->speed_milli);
+	c->is_full |= s->speed_milli < FULL_MILLI - NOISE_MILLI;
 	return true;
 }
 
@@ -196,16 +206,40 @@ static void note_loss(struct sal_engine *e, struct sal_session *s, uint64_t used
 		spare(e, s);
 }
 
-/* The speed of s beside others. True if enough runs tell it. */
-static bool learn_speed(struct sal_engine *e, struct sal_session *s, uint32_t speed_milli,
-			uint32_t enough_runs)
+/*
+ * The speed of s beside others. True if enough runs tell it. A run may seem to be faster than one
+ * alone: without those the mean would be too small, because the speed of a machine varies.
+ */
+static bool learn_speed(struct sal_engine *e, struct sal_session *s, const struct sal_pace *pace,
+			uint64_t used_ns, uint32_t enough_runs)
 {
+	uint64_t speed_milli = used_ns ? pace->alone_ns * FULL_MILLI / used_ns : FULL_MILLI;
+
+	if (speed_milli > SPEED_MILLI_MAX)
+		speed_milli = SPEED_MILLI_MAX;
+	if (speed_milli < LEAST_MILLI)
+		speed_milli = LEAST_MILLI;
 	if (!is_speed_known(e, s))
 		s->speed_runs = 0;
 	s->speed_runs += s->speed_runs < enough_runs;
 	s->speed_milli = (uint32_t)mean(s->speed_milli, speed_milli, s->speed_runs);
 	s->speed_ns = e->now_ns;
 	return s->speed_runs >= enough_runs / 2;
+}
+
+/*
+ * Runs beside others that are faster than alone in the mean: alone they were measured too slow. A
+ * single fast run proves nothing, and a time alone that follows the fastest runs is too short. Not
+ * below this run: another session with the program may have corrected the time before.
+ */
+static void correct_alone(struct sal_session *s, struct sal_pace *pace, uint64_t used_ns)
+{
+	uint64_t alone_ns = pace->alone_ns * FULL_MILLI / s->speed_milli;
+
+	if (s->speed_milli <= FULL_MILLI + 2 * NOISE_MILLI || used_ns >= pace->alone_ns)
+		return;
+	pace->alone_ns = alone_ns > used_ns ? alone_ns : used_ns;
+	s->speed_milli = FULL_MILLI;
 }
 
 static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal_pace *pace,
@@ -218,9 +252,9 @@ static void learn_beside(struct sal_engine *e, struct sal_session *s, struct sal
 	if (pace->alone_runs == 0 || pace->alone_ns < LEAST_NS ||
 	    s->lane->start_ns < e->trial.changed_ns)
 		return;
-	if (used_ns < pace->alone_ns) /* alone it was measured too slow */
-		pace->alone_ns = mean(pace->alone_ns, used_ns, MEAN_RUNS);
-	is_known = learn_speed(e, s, part(pace->alone_ns, used_ns), enough_runs);
+	is_known = learn_speed(e, s, pace, used_ns, enough_runs);
+	if (is_known)
+		correct_alone(s, pace, used_ns);
 	if (find_company(e, s, pace, &company))
 		for (i = 0; i < company.count; i++)
 			correct(company.paces[i], &company, e->now_ns, enough_runs);

@@ -346,6 +346,51 @@ static void test_time_alone_is_charged(void **state)
 	assert_int_equal(a->s->used_ns, 10 * MS);
 }
 
+/* The speed of a machine varies: the time alone does not follow the fastest runs beside others. */
+static void test_time_alone_follows_no_fast_run(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	know(0, 400);
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	for (int i = 0; i < 100; i++) {
+		uint64_t used_ns = i % 2 ? 12 * MS : 8 * MS;
+
+		submit(a, 0);
+		submit(b, 0);
+		drv_done(&d, a, used_ns);
+		end_now(b, used_ns);
+	}
+	assert_in_range(paces[0].alone_ns, 9500 * US, 10 * MS);
+}
+
+/* A time alone that was measured too long is corrected beside others, if all runs say so. */
+static void test_a_slow_run_alone_is_forgotten(void **state)
+{
+	struct drv_job *a, *b;
+
+	(void)state;
+	start(&sal_policy_las, 0);
+	know(0, 400);
+	paces[0].alone_ns = 20 * MS;
+	a = open_job(0);
+	b = open_job(0);
+	submit(a, 0);
+	submit(b, 0);
+	for (int i = 0; i < 20; i++) {
+		submit(a, 0);
+		submit(b, 0);
+		drv_done(&d, a, 10 * MS);
+		end_now(b, 10 * MS);
+	}
+	assert_in_range(paces[0].alone_ns, 9 * MS, 11 * MS);
+}
+
 /* A lane that ran dry takes the first that waits in the other one, but not twice in a row. */
 static void test_a_dry_lane_takes_who_waits(void **state)
 {
@@ -522,6 +567,8 @@ int main(void)
 		T(test_what_did_not_pay_is_tried_again),
 		T(test_a_hiccup_teaches_little),
 		T(test_time_alone_is_charged),
+		T(test_time_alone_follows_no_fast_run),
+		T(test_a_slow_run_alone_is_forgotten),
 		T(test_a_dry_lane_takes_who_waits),
 		T(test_lanes_make_room_for_jobs),
 		T(test_a_lane_that_pays_after_all_stays),
