@@ -46,7 +46,7 @@ static struct sal_rank deadline_rank(const void *state, const struct sal_session
 
 	if (rank.major == TRAINING) {
 		rank.major += sal_apart_is_new(s) ? 0 : 1;
-		rank.minor = remaining(state, s);
+		rank.minor = sal_srtf_place(s, ((const struct deadline_state *)state)->guess_ns);
 	} else if (head &&
 		   __builtin_add_overflow(head->submit_ns, s->job.deadline_ns, &rank.minor)) {
 		rank.minor = UINT64_MAX;

@@ -22,7 +22,7 @@ static struct sal_rank mix_rank(const void *state, const struct sal_session *s)
 	if (s->job.kind == SAL_INFERENCE)
 		return (struct sal_rank){ .minor = head ? head->submit_ns : s->open_ns };
 	return (struct sal_rank){ .major = sal_apart_is_new(s) ? 1 : 2,
-				  .minor = sal_srtf_remaining(s, mix->guess_ns) };
+				  .minor = sal_srtf_place(s, mix->guess_ns) };
 }
 
 static void mix_tune(void *state, const struct sal_tuning *tuning)

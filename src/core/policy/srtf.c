@@ -46,6 +46,14 @@ static uint64_t attained(const struct sal_session *s)
 	return had ? 64 - (uint64_t)__builtin_clzll(had) : 0;
 }
 
+uint64_t sal_srtf_place(const struct sal_session *s, uint64_t guess_ns)
+{
+	uint64_t remaining_ns = sal_srtf_remaining(s, guess_ns);
+	uint64_t turns = is_known(s) ? 0 : 1 + attained(s); /* as nanoseconds: they only break ties */
+
+	return remaining_ns < UINT64_MAX - turns ? remaining_ns + turns : UINT64_MAX;
+}
+
 static struct sal_rank srtf_rank(const void *state, const struct sal_session *s)
 {
 	return (struct sal_rank){ .major = remaining(state, s),

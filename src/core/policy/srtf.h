@@ -13,5 +13,10 @@
  * job gains nothing by hiding its length.
  */
 uint64_t sal_srtf_remaining(const struct sal_session *s, uint64_t guess_ns);
+/*
+ * The same as one number to rank by. Sessions of which nothing is known have the same estimate for a
+ * long time: of these, the one that had the least goes first, in turns.
+ */
+uint64_t sal_srtf_place(const struct sal_session *s, uint64_t guess_ns);
 
 #endif

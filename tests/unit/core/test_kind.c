@@ -70,6 +70,27 @@ static void test_a_server_is_found_and_gets_its_lane(void **state)
 	start(NULL); /* for stop() */
 }
 
+/* Nobody knows how long they train: each gets its turn long before the guess is over. */
+static void test_training_of_unknown_length_takes_turns(void **state)
+{
+	static const struct sal_policy *const policies[] = { &sal_policy_mix,
+							     &sal_policy_deadline };
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct drv_job *jobs[3];
+
+		start(policies[i]);
+		for (size_t j = 0; j < 3; j++)
+			jobs[j] = add(30 * MS, 0);
+		drv_run_until(&d, 12 * SEC);
+		for (size_t j = 0; j < 3; j++)
+			assert_true(jobs[j]->s->used_ns > 2 * SEC);
+		drv_stop(&d);
+	}
+	start(NULL); /* for stop() */
+}
+
 /* Gaps for input and logs make no server, however often it must wait for its turn. */
 static void test_training_with_gaps_is_training(void **state)
 {
@@ -236,6 +257,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		T(test_a_server_is_found_and_gets_its_lane),
+		T(test_training_of_unknown_length_takes_turns),
 		T(test_training_with_gaps_is_training),
 		T(test_a_declared_kind_stays),
 		T(test_only_policies_that_keep_kinds_apart_find_them),
