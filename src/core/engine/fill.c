@@ -57,9 +57,16 @@ static int find_idle(const struct sal_engine *e, uint64_t idle, const struct sal
 	return best;
 }
 
+/*
+ * A policy that wants its own number of lanes (0) opens them when sessions come in. With a number
+ * that the operator set, those that wait for memory need it more.
+ */
 static bool may_open_more(const struct sal_engine *e)
 {
-	return e->tuning.lanes == SAL_LANES_AUTO && sal_open_count(e) < sal_lane_limit(e);
+	bool may = e->tuning.lanes == SAL_LANES_AUTO ||
+		   (e->tuning.lanes > 0 && e->waiting_count == 0);
+
+	return may && sal_open_count(e) < sal_lane_limit(e);
 }
 
 /* A session that waits for memory and comes before s needs the memory more than a new lane does. */

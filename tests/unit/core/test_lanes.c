@@ -394,6 +394,31 @@ static void test_session_moves_at_its_own_boundary(void **state)
 	assert_true(drv_runs(a));
 }
 
+/* All were idle when the second lane was allowed. It opens when two of them have work. */
+static void test_a_lane_opens_for_sessions_that_were_idle(void **state)
+{
+	static const struct sal_policy *const policies[] = { &sal_policy_fair, &sal_policy_srtf,
+							     &sal_policy_fifo, &sal_policy_pack };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(policies) / sizeof(policies[0]); i++) {
+		struct sal_tuning t = drv_plain_tuning();
+		struct drv_job *a, *b;
+
+		start(policies[i], 1);
+		a = drv_open(&d, 10, 100);
+		b = drv_open(&d, 10, 100);
+		assert_ptr_equal(a->s->lane, b->s->lane);
+		t.lanes = 2;
+		drv_set_tuning(&d, &t);
+		drv_submit(&d, a, 10, 100);
+		drv_submit(&d, b, 10, 100);
+		assert_true(drv_runs(a) && drv_runs(b));
+		drv_stop(&d);
+	}
+	start(&sal_policy_fair, 1); /* for stop() */
+}
+
 #define T(f) cmocka_unit_test_teardown(f, stop)
 
 int main(void)
@@ -409,6 +434,7 @@ int main(void)
 		T(test_lane_that_grows_waits_for_two_neighbours),
 		T(test_session_moves_when_it_outgrows_its_lane),
 		T(test_session_moves_at_its_own_boundary),
+		T(test_a_lane_opens_for_sessions_that_were_idle),
 		T(test_crowded_lane_spreads_when_another_closes),
 		T(test_crowded_lane_does_not_spread_while_somebody_waits),
 		T(test_cap),
