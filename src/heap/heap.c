@@ -272,9 +272,9 @@ static bool may_be_warm(uint32_t span)
 /* Its pages may stay. Under the lock. */
 bool sal_heap_may_stay(uint32_t span)
 {
-	return may_be_warm(span) &&
-	       sal_heap_is_within(
-		       sal_heap_state.pages.spans[span].meter ? 0 : sal_heap_span_bytes(span));
+	return may_be_warm(span) && sal_heap_is_within(sal_heap_state.pages.spans[span].meter
+							       ? 0
+							       : sal_heap_span_bytes(span));
 }
 
 /* Under the lock. */

@@ -40,7 +40,8 @@ struct sal_heap_state {
 	_Atomic uint64_t withdrawn;
 	/* under the lock */
 	struct sal_pages pages;
-	uint64_t metered, own, warm, metered_peak, exposed_bytes; /* warm: with free exposed blocks */
+	uint64_t metered, own, warm, metered_peak,
+		exposed_bytes; /* warm: with free exposed blocks */
 	uint64_t lanes_warm, lanes_bytes; /* of all lanes: warm, and in memory */
 	struct sal_exposures exposures;
 	struct sal_wishes wishes[SAL_METERS_MAX];

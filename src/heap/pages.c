@@ -26,9 +26,8 @@ static uint32_t bin_of(uint32_t count)
 
 static uint32_t range_at(const struct sal_pages *p, uint32_t page)
 {
-	return page < p->plan.main_pages
-		       ? SAL_MAIN_RANGE
-		       : 1 + (page - p->plan.main_pages) / p->plan.other_pages;
+	return page < p->plan.main_pages ? SAL_MAIN_RANGE
+					 : 1 + (page - p->plan.main_pages) / p->plan.other_pages;
 }
 
 uint32_t sal_pages_range(const struct sal_pages *p, uint32_t span)

@@ -155,8 +155,8 @@ struct sal_heap_lane sal_heap_lane(uint32_t lane)
 		view.lasting += is_lasting(range, span) ? sal_heap_span_bytes(i) : 0;
 	}
 	if (view.resident > 0)
-		view.extent -= (uint64_t)pages->spans[sal_pages_first(pages, index)].page *
-			       SAL_PAGE_BYTES;
+		view.extent -=
+			(uint64_t)pages->spans[sal_pages_first(pages, index)].page * SAL_PAGE_BYTES;
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);
 	return view;
 }

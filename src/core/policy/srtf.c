@@ -49,7 +49,8 @@ static uint64_t attained(const struct sal_session *s)
 uint64_t sal_srtf_place(const struct sal_session *s, uint64_t guess_ns)
 {
 	uint64_t remaining_ns = sal_srtf_remaining(s, guess_ns);
-	uint64_t turns = is_known(s) ? 0 : 1 + attained(s); /* as nanoseconds: they only break ties */
+	uint64_t turns = is_known(s) ? 0
+				     : 1 + attained(s); /* as nanoseconds: they only break ties */
 
 	return remaining_ns < UINT64_MAX - turns ? remaining_ns + turns : UINT64_MAX;
 }

@@ -278,8 +278,10 @@ static void test_a_run_begins_while_blocks_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_freed_memory_goes_back, heap_clear, heap_clear),
-		cmocka_unit_test_setup_teardown(test_warm_memory_is_used_again, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_freed_memory_goes_back, heap_clear,
+						heap_clear),
+		cmocka_unit_test_setup_teardown(test_warm_memory_is_used_again, heap_clear,
+						heap_clear),
 		cmocka_unit_test_setup_teardown(test_new_memory_is_zero, heap_clear, heap_clear),
 		cmocka_unit_test_setup_teardown(test_limit, heap_clear, heap_clear),
 		cmocka_unit_test_setup_teardown(test_run, heap_clear, heap_clear),
@@ -288,7 +290,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_meters, heap_clear, heap_clear),
 		cmocka_unit_test_setup_teardown(test_threads_of_a_stream, heap_clear, heap_clear),
 		cmocka_unit_test_setup_teardown(test_many_threads, heap_clear, heap_clear),
-		cmocka_unit_test_setup_teardown(test_a_run_begins_while_blocks_go, heap_clear, heap_clear),
+		cmocka_unit_test_setup_teardown(test_a_run_begins_while_blocks_go, heap_clear,
+						heap_clear),
 	};
 
 	return cmocka_run_group_tests(tests, heap_start, NULL);

@@ -110,7 +110,8 @@ static void test_full(void **state)
 	assert_true(all);
 	assert_int_equal(sal_pages_take(p, SAL_MAIN_RANGE, 1, 1, SAL_SPAN_COLD), SAL_NO_SPAN);
 	sal_pages_give(p, all, SAL_SPAN_COLD);
-	assert_int_equal(sal_pages_take(p, SAL_MAIN_RANGE, PAGES + 1, 1, SAL_SPAN_COLD), SAL_NO_SPAN);
+	assert_int_equal(sal_pages_take(p, SAL_MAIN_RANGE, PAGES + 1, 1, SAL_SPAN_COLD),
+			 SAL_NO_SPAN);
 }
 
 struct block {
@@ -135,7 +136,8 @@ static void test_random(void **state)
 			b->span = SAL_NO_SPAN;
 		} else {
 			b->count = 1 + (uint32_t)rng_below(&rng, 12);
-			b->span = sal_pages_take(p, SAL_MAIN_RANGE, b->count, 1u << rng_below(&rng, 3), state_of);
+			b->span = sal_pages_take(p, SAL_MAIN_RANGE, b->count,
+						 1u << rng_below(&rng, 3), state_of);
 		}
 		assert_true(sal_pages_check(p));
 	}
