@@ -23,7 +23,7 @@
 /* A mean speed that differs from another by less says nothing. */
 #define NOISE_MILLI (FULL_MILLI / 32)
 /* One run that seems to be faster than this beside others was a short one. */
-#define SPEED_MILLI_MAX (2 * FULL_MILLI)
+#define SPEED_MILLI_MAX UINT64_C(2000)
 /* A program that fills less of the device pays beside another one of its kind. */
 #define PAYS_MILLI 950u
 

@@ -11,7 +11,7 @@
 #include "support/rng.h"
 
 #define PAGE ((size_t)4096)
-#define BLOCKS 40
+#define BLOCKS UINT64_C(40)
 #define ROUNDS 300
 
 static void keep(uint32_t lane, uint64_t bytes)

@@ -71,7 +71,7 @@ static void test_learning(void **state)
 	assert_true(before >= 40 * MIB && before < 60 * MIB);
 	/* An outlier has a bound, and a program without arrays teaches nothing. */
 	svc_margin_learn(&m, sort, &facts, UINT64_MAX);
-	assert_true(svc_margin_guess(&m, sort, &facts) <= 32 * 40 * MIB);
+	assert_true(svc_margin_guess(&m, sort, &facts) <= 40 * MIB * 32);
 	before = svc_margin_guess(&m, sort, &facts);
 	svc_margin_learn(&m, sort, &(struct sal_program_facts){ 0 }, 5 * MIB);
 	assert_int_equal(svc_margin_guess(&m, sort, &facts), before);
