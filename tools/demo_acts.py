@@ -121,9 +121,9 @@ class Play:
     def server(self, requests):
         return Job("server", "inference.py", ["--rate", "100", "--requests", str(requests)], "inference")
 
-    def trial(self, number):
-        return Job(f"trial-{number}", "search.py", ["--trial", str(number), "--steps", self.pick("20", "30"),
-                                                    "--batch", "1024", "--width", "256"])
+    def trials(self, count):
+        return Job("search", "sweep.py", ["--trials", str(count), "--steps", self.pick("20", "30"), "--batch", "1024",
+                                          "--width", "256"])
 
     def rehearse(self):
         """Compiles what acts 1, 2 and 4 need, with and without Salus, and measures the process of a job of act 1."""
@@ -242,10 +242,11 @@ class Play:
     # Act 3.
 
     def search(self):
-        jobs = [self.trial(i) for i in range(self.pick(3, 10))]
-        act = Act(f"A search of {len(jobs)} trials",
-                  f"{len(jobs)} trials of one model start at once, with other settings each. Nothing was compiled before: "
-                  "each process compiles, Salus compiles once.",
+        count = self.pick(3, 20)
+        jobs = [self.trials(count)]
+        act = Act(f"A search of {count} trials",
+                  f"{count} trials of one model start at once, with other settings each, in processes that one script "
+                  "forks. Nothing was compiled before: each process compiles, Salus compiles once.",
                   "seconds until all have ended")
         free = self.all_at_once(jobs, "act3-direct", cache="cold")
         daemon = self.stage.start_daemon("act3", "--policy", "pack", fresh=True)
