@@ -179,6 +179,8 @@ bool sal_heap_expose(const void *block, uint32_t meter, struct sal_heap_exposed 
 	uint32_t index;
 	bool is_exposed = false;
 
+	if (!sal_heap_owns(block))
+		return false;
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
 	index = sal_heap_find(block);
 	span = &sal_heap_state.pages.spans[index];
