@@ -10,7 +10,7 @@
 
 /* Addresses cost nothing: the main range has some times the memory of the machine, a lane all. */
 #define MAIN_TIMES 4
-#define MEMORY_PAGES_MIN (UINT32_C(4) << 18) /* 4 GiB */
+#define MEMORY_PAGES_MIN (UINT32_C(1) << 18) /* 1 GiB */
 #define MEMORY_PAGES_MAX ((UINT32_C(1) << 31) / (MAIN_TIMES + SAL_HEAP_LANES)) /* 8 TiB in all */
 #define SPANS_MAX (UINT32_C(1) << 21)
 
@@ -18,30 +18,50 @@ _Static_assert(SAL_RANGES_MAX == 1 + SAL_HEAP_LANES, "each lane has a range");
 
 struct sal_heap_state sal_heap_state = { .lock = PTHREAD_MUTEX_INITIALIZER, .limit = UINT64_MAX };
 
-static struct sal_pages_plan plan(void)
+static uint64_t memory_pages(void)
 {
-	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES);
+	uint64_t pages = (uint64_t)sysconf(_SC_PHYS_PAGES);
 
-	memory = memory < MEMORY_PAGES_MIN ? MEMORY_PAGES_MIN : memory;
-	memory = memory > MEMORY_PAGES_MAX ? MEMORY_PAGES_MAX : memory;
-	return (struct sal_pages_plan){ .main_pages = (uint32_t)memory * MAIN_TIMES,
-					.other_pages = (uint32_t)memory,
+	pages = pages < MEMORY_PAGES_MIN ? MEMORY_PAGES_MIN : pages;
+	return pages > MEMORY_PAGES_MAX ? MEMORY_PAGES_MAX : pages;
+}
+
+/* The ranges for a machine with so many pages; and how many bytes they have together. */
+static struct sal_pages_plan plan_for(uint64_t pages, size_t *out_bytes)
+{
+	*out_bytes = (size_t)pages * (MAIN_TIMES + SAL_HEAP_LANES) * SAL_PAGE_BYTES;
+	return (struct sal_pages_plan){ .main_pages = (uint32_t)pages * MAIN_TIMES,
+					.other_pages = (uint32_t)pages,
 					.others = SAL_HEAP_LANES,
 					.span_max = SPANS_MAX };
 }
 
+/* A system may allow fewer addresses: then the ranges are smaller. NULL: it allows too few. */
+static void *reserve(struct sal_pages_plan *out_ranges, size_t *out_bytes)
+{
+	uint64_t pages;
+	void *base;
+
+	for (pages = memory_pages(); pages >= MEMORY_PAGES_MIN; pages /= 2) {
+		*out_ranges = plan_for(pages, out_bytes);
+		base = mmap(NULL, *out_bytes, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (base != MAP_FAILED)
+			return base;
+	}
+	return NULL;
+}
+
 bool sal_heap_start(void)
 {
-	struct sal_pages_plan ranges = plan();
-	size_t bytes =
-		(ranges.main_pages + (size_t)ranges.others * ranges.other_pages) * SAL_PAGE_BYTES;
+	struct sal_pages_plan ranges;
+	size_t bytes;
 	void *base;
 
 	if (sysconf(_SC_PAGESIZE) != SAL_PAGE_BYTES || sal_heap_state.range_bytes)
 		return sal_heap_state.range_bytes > 0;
-	base = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (base == MAP_FAILED)
+	base = reserve(&ranges, &bytes);
+	if (!base)
 		return false;
 	if (!sal_pages_init(&sal_heap_state.pages, &ranges)) {
 		(void)munmap(base, bytes);
