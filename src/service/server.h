@@ -94,7 +94,8 @@ struct svc_server {
 	struct svc_watch watch;
 	struct svc_carriers carriers;
 	struct svc_lane lanes[SAL_LANES_MAX];
-	_Atomic int64_t came_bytes; /* device memory of arrays so far: see real/told.h */
+	/* Device memory of arrays, so far and on its way: see real/told.h */
+	_Atomic int64_t came_bytes, coming_bytes;
 	uint64_t kept_mask; /* lanes whose memory the heap keeps: see real.h */
 	uint64_t program_count; /* shared programs so far */
 	uint32_t queued; /* executions that have not started */

@@ -112,6 +112,7 @@ static void upload_call(struct svc_errand *errand)
 
 	if (is_aliased)
 		(void)atomic_fetch_add(&u->refs, 1);
+	svc_told_await(server, u->buffer->bytes);
 	u->code = svc_vendor(server)->upload(svc_stream_chip(server, u->stream, u->buffer->chip),
 					     &u->array, u->at,
 					     is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
@@ -132,6 +133,7 @@ static void upload_settle(struct svc_errand *errand) SVC_LOCKED
 		svc_buffer_fail(u->buffer, u->err.code, u->err.text);
 	else
 		svc_buffer_set(u->buffer, u->device, u->stream);
+	svc_told_arrived(s->server, u->buffer->bytes);
 	svc_buffer_unref(u->buffer);
 	svc_memory_settle(s);
 	upload_unref(u);
@@ -249,6 +251,7 @@ static void copy_call(struct svc_errand *errand)
 	struct svc_session *s = c->from->session;
 	const struct sal_device_ops *vendor = svc_vendor(s->server);
 
+	svc_told_await(s->server, c->to->bytes);
 	if (c->from->code || (c->has_room && !svc_buffer_is_resident(c->from)))
 		(void)sal_err_set(&c->err, c->from->code ? c->from->code : SAL_INTERNAL, "%s",
 				  c->from->text ? c->from->text : "its source is paged out");
@@ -273,6 +276,7 @@ static void copy_settle(struct svc_errand *errand) SVC_LOCKED
 		svc_buffer_fail(c->to, c->err.code, c->err.text);
 	else
 		svc_buffer_set(c->to, c->device, c->from->stream);
+	svc_told_arrived(s->server, c->to->bytes);
 	svc_buffer_unref(c->from);
 	svc_buffer_unref(c->to);
 	free(c);

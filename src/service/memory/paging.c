@@ -112,17 +112,20 @@ static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 	struct sal_buffer *empty = b->device, *device = empty;
 	int rc;
 
+	svc_told_await(server, b->bytes);
 	if (empty && b->stream == stream)
 		rc = vendor->refill(empty, b->saved, err);
 	else
 		rc = vendor->restore(svc_stream_chip(server, stream, b->chip), b->saved, &device,
 				     err);
+	if (rc >= 0)
+		svc_told_count(server, (int64_t)b->bytes);
+	svc_told_arrived(server, b->bytes);
 	if (rc < 0)
 		return rc;
 	svc_lock(server);
 	b->device = device;
 	b->stream = stream;
-	svc_told_count(server, (int64_t)b->bytes);
 	b->saved = NULL;
 	svc_unlock(server);
 	if (empty != device)

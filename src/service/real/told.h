@@ -40,6 +40,9 @@ struct svc_told_run {
 
 /* Device memory comes, because of an array: upload, output, page-in. Less: an output takes it over. */
 void svc_told_count(struct svc_server *server, int64_t bytes);
+/* The vendor is about to make an array, before the call; it is made and counted, or it failed. */
+void svc_told_await(struct svc_server *server, uint64_t bytes);
+void svc_told_arrived(struct svc_server *server, uint64_t bytes);
 /* An iteration starts in its stream. Any thread, without the lock. */
 void svc_told_read(struct svc_execution *x);
 /* Give what was read to the program that ran before. */
