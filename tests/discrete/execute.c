@@ -6,6 +6,7 @@
 #include "discrete/discrete.h"
 
 #include <string.h>
+#include <unistd.h>
 
 struct run {
 	PJRT_LoadedExecutable *program; /* owned reference */
@@ -105,6 +106,7 @@ static void run_program(void *ctx)
 			error ? error->text : "");
 	disc_error_destroy(error);
 	free(outputs);
+	(void)usleep((useconds_t)(r->program->client->options.late_free * 1000));
 	run_free(r);
 }
 

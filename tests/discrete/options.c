@@ -17,6 +17,7 @@ static const struct option known[] = {
 	{ "memory_limit", PJRT_NamedValue_kInt64, AT(memory_limit) },
 	{ "bandwidth", PJRT_NamedValue_kInt64, AT(bandwidth) },
 	{ "hidden_scratch", PJRT_NamedValue_kInt64, AT(hidden_scratch) },
+	{ "late_free", PJRT_NamedValue_kInt64, AT(late_free) },
 	{ "platform", PJRT_NamedValue_kString, AT(platform) },
 	{ "allocator", PJRT_NamedValue_kString, AT(allocator) },
 	{ "late_errors", PJRT_NamedValue_kBool, AT(late_errors) },

@@ -66,6 +66,18 @@ def test_three_times_the_memory(policy, served, alone):
     assert [run.digest for run in runs] == [alone[i % len(KINDS)] for i in range(JOB_COUNT)]
 
 
+def test_a_device_that_frees_late(served, build):
+    """The device keeps what an iteration used for a while after its end. Salus counts it as free."""
+    _, client = served("--memory", f"{3 * NEEDS_MIB}MiB", "--policy", "fair",
+                       "--plugin", build / "tests" / "libdiscrete_pjrt.so", "--plugin-option", "platform=cpu",
+                       "--plugin-option", f"memory_limit={3 * NEEDS_MIB * MIB * 32 // 31 + 4096}",
+                       "--plugin-option", "late_free=40")
+    runs = [train(client, KINDS[i % len(KINDS)], f"job{i}") for i in range(6)]
+    go(runs)
+    for run in runs:
+        run.succeed()
+
+
 # One that is too large.
 
 

@@ -123,7 +123,7 @@ def test_what_a_device_says_is_learned(served, build):
     hidden = 48 * MIB
     daemon, client = served("--memory", "256MiB", "--plugin", build / "tests" / "libdiscrete_pjrt.so",
                             "--plugin-option", "platform=cpu", "--plugin-option", f"memory_limit={280 * MIB}",
-                            "--plugin-option", f"hidden_scratch={hidden}", env={"SALUS_ASK_DEVICE": "1"})
+                            "--plugin-option", f"hidden_scratch={hidden}")
     run = work(client, "sort", "sort", "--stay")
     run.wait_for("done")
     session = session_named(daemon, "sort")

@@ -12,6 +12,7 @@
 #include "service/client/outbox.h"
 #include "service/client/session.h"
 #include "service/idmap.h"
+#include "service/memory/again.h"
 #include "service/memory/buffer.h"
 #include "service/memory/host.h"
 #include "service/memory/memory.h"
@@ -108,16 +109,18 @@ static void upload_call(struct svc_errand *errand)
 {
 	struct upload *u = (struct upload *)errand;
 	struct svc_server *server = u->session->server;
+	struct sal_stream *chip = svc_stream_chip(server, u->stream, u->buffer->chip);
 	bool is_aliased = u->from.size > 0;
+	struct svc_again again = { 0 };
 
 	if (is_aliased)
 		(void)atomic_fetch_add(&u->refs, 1);
 	svc_told_await(server, u->buffer->bytes);
-	u->code = svc_vendor(server)->upload(svc_stream_chip(server, u->stream, u->buffer->chip),
-					     &u->array, u->at,
-					     is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
-					     is_aliased ? on_released : NULL, u, &u->device,
-					     &u->err);
+	do
+		u->code = svc_vendor(server)->upload(
+			chip, &u->array, u->at, is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
+			is_aliased ? on_released : NULL, u, &u->device, &u->err);
+	while (svc_again(&again, server, u->code));
 	if (u->code < 0 && is_aliased)
 		on_released(u, 0, NULL);
 }
@@ -250,6 +253,8 @@ static void copy_call(struct svc_errand *errand)
 	struct copy *c = copy_of(errand);
 	struct svc_session *s = c->from->session;
 	const struct sal_device_ops *vendor = svc_vendor(s->server);
+	struct svc_again again = { 0 };
+	int rc;
 
 	svc_told_await(s->server, c->to->bytes);
 	if (c->from->code || (c->has_room && !svc_buffer_is_resident(c->from)))
@@ -257,8 +262,12 @@ static void copy_call(struct svc_errand *errand)
 				  c->from->text ? c->from->text : "its source is paged out");
 	if (c->err.code)
 		return;
-	if (copy_on_device(c) < 0)
+	do
+		rc = copy_on_device(c);
+	while (svc_again(&again, s->server, rc));
+	if (rc < 0)
 		return;
+	c->err = (struct sal_err){ 0 };
 	(void)atomic_fetch_add(&s->reads, 1);
 	if (vendor->when_ready(c->device, on_copied, svc_session_ref(s), NULL) < 0)
 		on_copied(s, 0, NULL);

@@ -12,6 +12,7 @@
 #include "core/view.h"
 #include "service/client/session.h"
 #include "service/ledger.h"
+#include "service/memory/again.h"
 #include "service/memory/buffer.h"
 #include "service/memory/memory.h"
 #include "service/memory/stream.h"
@@ -110,14 +111,17 @@ static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 	struct svc_server *server = b->session->server;
 	const struct sal_device_ops *vendor = svc_vendor(server);
 	struct sal_buffer *empty = b->device, *device = empty;
+	struct svc_again again = { 0 };
 	int rc;
 
 	svc_told_await(server, b->bytes);
-	if (empty && b->stream == stream)
-		rc = vendor->refill(empty, b->saved, err);
-	else
-		rc = vendor->restore(svc_stream_chip(server, stream, b->chip), b->saved, &device,
-				     err);
+	do {
+		if (empty && b->stream == stream)
+			rc = vendor->refill(empty, b->saved, err);
+		else
+			rc = vendor->restore(svc_stream_chip(server, stream, b->chip), b->saved,
+					     &device, err);
+	} while (svc_again(&again, server, rc));
 	if (rc >= 0)
 		svc_told_count(server, (int64_t)b->bytes);
 	svc_told_arrived(server, b->bytes);

@@ -11,6 +11,7 @@
 #include "service/client/session.h"
 #include "service/idmap.h"
 #include "service/ledger.h"
+#include "service/memory/again.h"
 #include "service/memory/freeing.h"
 #include "service/memory/stream.h"
 #include "service/real/margin.h"
@@ -140,6 +141,7 @@ int svc_program_load(struct svc_program *p, uint32_t stream, struct sal_err *err
 {
 	struct svc_server *server = p->session->server;
 	struct sal_loaded *loaded = NULL, *before = p->loaded;
+	struct svc_again again = { 0 };
 	int rc;
 
 	if (p->loaded && p->stream == stream)
@@ -147,8 +149,10 @@ int svc_program_load(struct svc_program *p, uint32_t stream, struct sal_err *err
 	if (p->loaded && atomic_load(&p->pins) > 0)
 		return sal_err_set(err, SAL_UNIMPLEMENTED,
 				   "salusd: a program runs itself through its Python callback");
-	rc = svc_vendor(server)->load(server->streams[stream].device, p->shared->image->image,
-				      &loaded, err);
+	do
+		rc = svc_vendor(server)->load(server->streams[stream].device,
+					      p->shared->image->image, &loaded, err);
+	while (svc_again(&again, server, rc));
 	svc_lock(server);
 	p->loaded = loaded;
 	p->stream = stream;

@@ -18,6 +18,7 @@
 #include "core/view.h"
 #include "service/client/call.h"
 #include "service/client/session.h"
+#include "service/memory/again.h"
 #include "service/memory/buffer.h"
 #include "service/memory/memory.h"
 #include "service/memory/paging.h"
@@ -181,6 +182,19 @@ static void on_done(void *ctx, int code, const char *message)
 		svc_dispatch_report(x);
 }
 
+static int call_vendor(struct svc_execution *x, struct sal_execution *run, struct sal_err *err)
+{
+	struct svc_server *server = x->session->server;
+	struct svc_again again = { 0 };
+	int rc;
+
+	do {
+		x->start_ns = svc_now_ns();
+		rc = svc_vendor(server)->execute(x->program->loaded, run, err);
+	} while (svc_again(&again, server, rc));
+	return rc;
+}
+
 static int execute(struct svc_execution *x, struct sal_err *err)
 {
 	struct sal_execution run = {
@@ -201,19 +215,18 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 		.call = x->calls ? svc_call_serve : NULL,
 		.call_ctx = x,
 	};
-	uint64_t start_ns = svc_now_ns(), before_ns = x->is_long ? sal_thread_ns() : start_ns;
+	uint64_t before_ns = x->is_long ? sal_thread_ns() : svc_now_ns();
 	size_t i;
 	int rc;
 
 	for (i = 0; i < x->arg_count; i++)
 		x->device_args[i] = x->args[i]->device;
-	x->start_ns = start_ns;
 	if (x->is_measured)
 		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
 	svc_real_begin(x);
 	svc_told_read(x);
-	rc = svc_vendor(x->session->server)->execute(x->program->loaded, &run, err);
+	rc = call_vendor(x, &run, err);
 	x->call_ns = (x->is_long ? sal_thread_ns() : svc_now_ns()) - before_ns;
 	return rc;
 }
