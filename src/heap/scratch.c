@@ -4,6 +4,8 @@
 
 /* The vendor may free a block a little after the run's end. Later than this, the block lasts. */
 #define BEGINS_UNTIL_LASTING 4u
+/* So many blocks of a lane are looked at when an iteration begins: others wait for the lock. */
+#define LOOKED_AT_MAX 128u
 
 static uint32_t range_of(uint32_t lane)
 {
@@ -30,9 +32,10 @@ static void learn_lasting(uint32_t index)
 {
 	const struct sal_heap_range *range = &sal_heap_state.ranges[index];
 	const struct sal_pages *pages = &sal_heap_state.pages;
-	uint32_t i;
+	uint32_t i, n = 0;
 
-	for (i = sal_pages_first(pages, index); i && sal_pages_range(pages, i) == index;
+	for (i = sal_pages_first(pages, index);
+	     i && sal_pages_range(pages, i) == index && n++ < LOOKED_AT_MAX;
 	     i = pages->spans[i].after)
 		if (is_lasting(range, &pages->spans[i]))
 			sal_lasting_learn(&sal_heap_state.runs[pages->spans[i].meter].lasting,
