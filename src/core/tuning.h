@@ -43,7 +43,11 @@ struct sal_tuning {
 	uint64_t stuck_ns; /* a lane is stuck if its iteration runs for this long; 0: never */
 	uint64_t move_ns; /* a session changes its lane or tier at most once in this time */
 	uint32_t slow_percent; /* how much slower the first in rank may get beside others */
-	uint32_t tiers; /* 1: the device runs iterations of tier 1 behind those of tier 0 */
+	/*
+	 * 1: the device runs iterations of tier 1 behind those of tier 0, and a change of the tier
+	 * costs as much as one of the lane. 2: a change costs nothing.
+	 */
+	uint32_t tiers;
 };
 
 /* The value in salusd: other sessions go on within a second. In the simulator no lane is stuck. */

@@ -47,14 +47,6 @@
 #include "base/facts.h"
 #include "device/execution.h"
 
-/*
- * How many tiers there are, and the nice value of all threads that compute for tier 1. Measured on
- * XLA:CPU: beside tier 1 at nice 10, a job of tier 0 is 7 % slower than alone; at 19 it is as fast
- * as alone. 15 lies between them, so that tier 1 is still ahead of a user's background work at 19.
- */
-#define SAL_TIERS 2
-#define SAL_TIER_NICE 15
-
 struct sal_device; /* an open plugin */
 struct sal_stream; /* runs a lane's iterations */
 struct sal_buffer; /* device memory with a shape */
@@ -101,6 +93,11 @@ struct sal_device_ops {
 	/* tier is less than SAL_TIERS. A device without tiers ignores it. */
 	int (*open_stream)(struct sal_device *d, uint32_t tier, struct sal_stream **out_stream,
 			   struct sal_err *err);
+	/*
+	 * Optional: NULL if no stream can change its tier. -SAL_UNIMPLEMENTED: not here. The iterations
+	 * that start from now on have this tier, of one that runs some part. Costs some microseconds.
+	 */
+	int (*set_tier)(struct sal_stream *s, uint32_t tier);
 	/*
 	 * Optional: NULL if a stream of the device has one chip. Opens a stream with so many chips,
 	 * more than one. describe gives the facts of the stream, valid until it is closed.

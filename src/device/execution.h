@@ -43,6 +43,14 @@ struct sal_execution {
 	void *call_ctx;
 };
 
+/*
+ * How many tiers there are, and the nice value of all threads that compute for tier 1. Measured on
+ * XLA:CPU: beside tier 1 at nice 10, a job of tier 0 is 7 % slower than alone; at 19 it is as fast
+ * as alone. 15 lies between them, so that tier 1 is still ahead of a user's background work at 19.
+ */
+#define SAL_TIERS 2
+#define SAL_TIER_NICE 15
+
 /* What a device says of the memory of a stream. 0: it does not say. */
 struct sal_stream_memory {
 	uint64_t used_bytes, peak_bytes;

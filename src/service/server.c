@@ -111,7 +111,7 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	sal_tuning_default(&cfg.tuning);
 	cfg.tuning.lanes = server->options.lanes;
 	cfg.tuning.lane_cap = LANES_UNASKED;
-	cfg.tuning.tiers = server->has_tiers;
+	cfg.tuning.tiers = (uint32_t)server->has_tiers + server->tiers_change;
 	cfg.tuning.stuck_ns = SAL_STUCK_NS;
 	server->grain_bytes = server->options.memory_bytes / GRAINS;
 	if (server->grain_bytes > GRAIN_BYTES_MAX)
@@ -172,6 +172,12 @@ static void note_device(const struct svc_server *server)
 		     f->kind.at);
 }
 
+static bool tiers_change(const struct svc_server *server)
+{
+	return server->has_tiers && server->ops->set_tier &&
+	       server->ops->set_tier(server->streams[0].device, 0) >= 0;
+}
+
 /* On the host, the heap knows better. */
 static bool tells_memory(const struct svc_server *server)
 {
@@ -205,6 +211,7 @@ static int open_device(struct svc_server *server, struct sal_err *err)
 	rc = svc_stream_open(server, 0, err);
 	if (rc < 0)
 		return rc;
+	server->tiers_change = tiers_change(server);
 	server->tells_memory = tells_memory(server);
 	note_device(server);
 	server->facts =

@@ -56,6 +56,7 @@ struct svc_server {
 	struct sal_device *device; /* owned */
 	bool carries_in_done; /* the driver allows calls from within a report */
 	bool has_tiers; /* of the device */
+	bool tiers_change; /* its streams can change their tier */
 	bool tells_memory; /* how much each stream uses: see real/told.h */
 	bool rows_are_cheap; /* of streams: each session may have one */
 	bool has_link; /* copies to the device go over a link, whose speed salusd measures */

@@ -1402,6 +1402,21 @@ static void tier_1_computes_at_low_priority(void **state)
 	t->ops->close_stream(low);
 }
 
+/* A stream that can change its tier computes at the priority of its tier, again and again. */
+static void a_stream_changes_its_tier(void **state)
+{
+	static const uint32_t tiers[] = { 0, 1, 0, 1, 1, 0 };
+	struct bench *t = *state;
+
+	if (!t->ops->set_tier || t->ops->set_tier(t->stream, 0) < 0)
+		return;
+	for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+		fine(t, t->ops->set_tier(t->stream, tiers[i]));
+		assert_int_equal(count_low(t, t->stream, ADD), tiers[i] ? RUNS : 0);
+		assert_int_equal(count_low(t, t->stream, COSTLY), tiers[i] ? RUNS : 0);
+	}
+}
+
 /* CPU time belongs to the stream whose threads used it, or whose call took it. */
 static void busy_time_belongs_to_its_stream(void **state)
 {
@@ -1770,6 +1785,7 @@ static int run_suite(const struct subject *subject)
 		ON_BENCH(wrong_iterations_are_refused),
 		ON_BENCH(streams_run_side_by_side),
 		ON_BENCH(tier_1_computes_at_low_priority),
+		ON_BENCH(a_stream_changes_its_tier),
 		ON_BENCH(busy_time_belongs_to_its_stream),
 		ON_BENCH(memory_is_counted),
 		ON_BENCH(memory_has_a_limit),

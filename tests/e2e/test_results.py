@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example computes through Salus, bit for bit, what it computes on the plugin in-process."""
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sharing import JOBS, go, session_named, wait_for
 
 EXAMPLES = sorted(p.name for p in (Path(__file__).parents[2] / "examples").glob("*.py")
                   if p.name not in ("common.py", "checkpoint.py"))  # test_scripts.py runs that one
@@ -48,6 +53,35 @@ def run_together(jobs, salus, reference, examples, tmp_path):
                                   ("mlp.py", "mlp.py")], ids="+".join)
 def test_two_at_once(pair, salus, reference, examples, tmp_path):
     run_together([(example,) for example in pair], salus, reference, examples, tmp_path)
+
+
+def test_a_job_that_changes_its_tier(served):
+    """XLA:CPU keeps packed weights of a loaded program by their address. With donated weights a program that is loaded
+    again gives other results. So a job keeps its programs when it becomes the first, and when it no longer is."""
+    daemon, client = served("--policy", "priority", "--lanes", "2", "--tune", "move=1ms")
+    if os.geteuid() != 0:
+        pytest.skip("salusd may not raise the priority of threads: see docs/ARCHITECTURE.md, Tiers")
+
+    def start():
+        return client.start(JOBS / "scratch.py", "squares", "--wait", "--mib", 4, "--steps", 40, env={"SALUS_JOB_NAME": "job"})
+
+    alone = start()
+    go([alone])
+    alone.succeed(300)
+    other = client.start(JOBS / "spin.py", "--trips", 300, env={"SALUS_JOB_NAME": "other"})
+    job = start()
+    go([other, job])
+    wait_for(lambda: session_named(daemon, "job"), 60, "the job")
+    tiers = set()
+    while session := session_named(daemon, "job"):
+        daemon.salus("set", session["id"], f"priority={10 if 'up' in tiers else 30}")
+        tiers ^= {"up"}
+        tiers.add(session["tier"])
+    other.say("stop")
+    other.succeed()
+    job.succeed(300)
+    assert tiers >= {0, 1}
+    assert job.digest == alone.digest
 
 
 @pytest.mark.devices

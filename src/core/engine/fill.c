@@ -167,12 +167,13 @@ static bool start_solo(struct sal_engine *e)
  * Would s run if those after it in rank did not? Then they end first, and nobody else starts:
  * otherwise they could keep s out for ever, one after the other.
  */
-static bool is_kept_out(const struct sal_engine *e, struct sal_session *s)
+static bool is_kept_out(const struct sal_engine *e, const struct sal_crowd *crowd,
+			struct sal_session *s)
 {
 	struct sal_crowd before;
 
 	sal_crowd_running(e, s, &before);
-	return sal_hold_back(e, &before, s) == SAL_HOLD_NONE;
+	return before.count < crowd->count && sal_hold_back(e, &before, s) == SAL_HOLD_NONE;
 }
 
 /* What a search for the next session knows. */
@@ -203,7 +204,7 @@ static enum outcome consider(struct sal_engine *e, struct search *f, struct sal_
 		e->holds_back = true;
 		if (sal_wants_solo(e, s))
 			e->solo_next = s;
-		return e->solo_next || is_kept_out(e, s) ? ALL_WAIT : PASSED_OVER;
+		return e->solo_next || is_kept_out(e, &f->crowd, s) ? ALL_WAIT : PASSED_OVER;
 	}
 	if (start(e, s, &f->held))
 		return STARTED;

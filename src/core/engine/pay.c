@@ -218,12 +218,26 @@ static bool must_share(const struct sal_engine *e, const struct sal_crowd *crowd
 	return e->policy->waits(e->state, s, crowd->first);
 }
 
+/*
+ * Do those ahead fill the device, and would s take its part from them for no more progress than they
+ * lose, in whatever tier? Often so, and quick to say.
+ */
+static bool takes_only(const struct sal_crowd *crowd, const struct sal_session *s)
+{
+	uint64_t ahead_milli = crowd->util_milli - crowd->behind_milli;
+
+	return ahead_milli >= FULL_MILLI &&
+	       (uint64_t)util_of(s) * (crowd->count - crowd->behind) >= ahead_milli;
+}
+
 /* By how much the progress of all rises if s joins the others. */
 static int64_t gain(const struct sal_engine *e, const struct sal_crowd *crowd,
 		    struct sal_session *s)
 {
 	struct sal_crowd larger = *crowd;
 
+	if (takes_only(crowd, s))
+		return 0;
 	sal_crowd_add(&larger, s, sal_next_tier(e, s));
 	return (int64_t)sal_crowd_rate(&larger) - (int64_t)sal_crowd_rate(crowd);
 }
@@ -292,7 +306,9 @@ uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 		tier = e->policy->tier(e->state, s, s == sal_front(e));
 	if (tier > 0 && is_light(e, s))
 		tier = 0;
-	return sal_may_move(e, s) || s->moved_ns == e->now_ns ? tier : s->tier;
+	if (e->tuning.tiers > 1 || sal_may_move(e, s) || s->moved_ns == e->now_ns)
+		return tier;
+	return s->tier;
 }
 
 static void set_extra(struct sal_engine *e, uint32_t extra)

@@ -97,7 +97,8 @@ static void set_tier(struct sal_engine *e, struct sal_session *s)
 	if (tier == s->tier)
 		return;
 	s->tier = tier;
-	s->moved_ns = e->now_ns;
+	if (e->tuning.tiers == 1)
+		s->moved_ns = e->now_ns;
 }
 
 void sal_grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)

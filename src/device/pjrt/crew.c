@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/sys/thread.h"
 #include "device/device.h"
@@ -77,12 +78,33 @@ static bool is_found(const struct vendor_crew *c, pid_t thread)
 	return false;
 }
 
-/* If the system refuses, the thread interrupts others as usual. */
-static void set_class(pid_t thread, bool is_even)
+/* Of the calling thread: 0, or of another one. Returns 0, or -1 if the system refuses. */
+static int lower(pid_t thread)
+{
+	const struct sched_param none = { .sched_priority = 0 };
+	int rc = setpriority(PRIO_PROCESS, (id_t)thread, SAL_TIER_NICE);
+
+	return sched_setscheduler(thread, SCHED_IDLE, &none) < 0 ? -1 : rc;
+}
+
+static int raise_to(pid_t thread, int nice, bool is_even)
 {
 	const struct sched_param none = { .sched_priority = 0 };
 
-	(void)sched_setscheduler(thread, is_even ? SCHED_BATCH : SCHED_OTHER, &none);
+	if (sched_setscheduler(thread, is_even ? SCHED_BATCH : SCHED_OTHER, &none) < 0)
+		return -1;
+	return setpriority(PRIO_PROCESS, (id_t)thread, nice);
+}
+
+/* Under the lock. If the system refuses, the thread stays as it is. */
+static void set_class(const struct vendor_crew *c, pid_t thread)
+{
+	if (thread == c->own_id)
+		return;
+	if (c->tier > 0)
+		(void)lower(thread);
+	else
+		(void)raise_to(thread, c->nice, c->is_even);
 }
 
 /* Under the lock. */
@@ -92,8 +114,8 @@ static void add_thread(struct vendor_crew *c, pid_t thread)
 
 	if (n == CREW_THREADS_MAX || is_found(c, thread))
 		return;
-	if (c->is_even)
-		set_class(thread, true);
+	if (c->is_even || c->changes > 0)
+		set_class(c, thread);
 	c->threads[n] = (struct crew_thread){ thread, thread_ns(thread) };
 	atomic_store_explicit(&c->thread_count, n + 1, memory_order_release);
 }
@@ -112,6 +134,13 @@ static void search(struct vendor_crew *c)
 			add_thread(c, (pid_t)strtol(entry->d_name, NULL, 10));
 	if (tasks)
 		(void)closedir(tasks);
+}
+
+/* Under the lock. */
+static void set_classes(const struct vendor_crew *c)
+{
+	for (uint32_t i = 0; i < c->thread_count; i++)
+		set_class(c, c->threads[i].id);
 }
 
 void sal_crew_muster(struct vendor_crew *c)
@@ -133,8 +162,7 @@ void sal_crew_set_even(struct vendor_crew *c, bool is_even)
 	if (c->is_even != is_even) {
 		c->is_even = is_even;
 		search(c);
-		for (uint32_t i = 0; i < c->thread_count; i++)
-			set_class(c->threads[i].id, is_even);
+		set_classes(c);
 	}
 	(void)pthread_mutex_unlock(&c->lock);
 }
@@ -178,13 +206,12 @@ static bool serve(struct vendor_crew *c)
 
 static void *live(void *arg)
 {
-	const struct sched_param none = { .sched_priority = 0 };
 	struct vendor_crew *c = arg;
 	sigset_t before;
 
 	/* If the system refuses, the stream has the priority of tier 0. */
-	(void)setpriority(PRIO_PROCESS, 0, SAL_TIER_NICE);
-	(void)sched_setscheduler(0, SCHED_IDLE, &none);
+	(void)lower(0);
+	atomic_store(&c->own_id, gettid());
 	set_mark(c->mark, &before);
 	while (serve(c))
 		;
@@ -207,7 +234,7 @@ static void ask(struct vendor_crew *c, crew_call_fn *call, void *ctx)
 
 void sal_crew_call(struct vendor_crew *c, crew_call_fn *call, void *ctx)
 {
-	if (c->has_own && !pthread_equal(c->own, pthread_self()))
+	if (sal_crew_calls_own(c) && !pthread_equal(c->own, pthread_self()))
 		ask(c, call, ctx);
 	else
 		call(ctx);
@@ -227,20 +254,65 @@ void sal_crew_create(struct vendor_crew *c, crew_call_fn *call, void *ctx)
 	sal_payer_forget(); /* the mark is not this thread's */
 }
 
+/* Returns 0 or an errno. */
+static int start_own(struct vendor_crew *c)
+{
+	int rc = sal_thread_start(&c->own, "salus-tier-1", live, c);
+
+	atomic_store_explicit(&c->has_own, rc == 0, memory_order_release);
+	return rc;
+}
+
 int sal_crew_init(struct vendor_crew *c, uint32_t mark, uint32_t tier)
 {
 	int rc = 0;
 
-	*c = (struct vendor_crew){ .mark = mark, .has_own = tier > 0 };
+	*c = (struct vendor_crew){ .mark = mark,
+				   .tier = tier,
+				   .nice = getpriority(PRIO_PROCESS, 0) };
 	(void)pthread_mutex_init(&c->lock, NULL);
 	(void)pthread_cond_init(&c->asked, NULL);
 	(void)pthread_cond_init(&c->answered, NULL);
-	if (c->has_own)
-		rc = sal_thread_start(&c->own, "salus-tier-1", live, c);
-	c->has_own = c->has_own && rc == 0;
+	if (tier > 0)
+		rc = start_own(c);
 	if (rc != 0)
 		sal_crew_fini(c);
 	return rc;
+}
+
+static void *try_to_raise(void *arg)
+{
+	bool *can_raise = arg;
+	int nice = getpriority(PRIO_PROCESS, 0);
+
+	*can_raise = lower(0) == 0 && raise_to(0, nice, false) == 0;
+	return NULL;
+}
+
+bool sal_crew_can_raise(void)
+{
+	bool can_raise = false;
+	pthread_t thread;
+
+	/* In a thread of its own, which may stay low. */
+	if (sal_thread_start(&thread, "salus-tier-1", try_to_raise, &can_raise) == 0)
+		(void)pthread_join(thread, NULL);
+	return can_raise;
+}
+
+void sal_crew_set_tier(struct vendor_crew *c, uint32_t tier)
+{
+	if (atomic_load_explicit(&c->tier, memory_order_relaxed) == tier)
+		return;
+	(void)pthread_mutex_lock(&c->lock);
+	if (c->tier != tier && (tier == 0 || c->has_own || start_own(c) == 0)) {
+		c->tier = tier;
+		c->changes++;
+		if ((c->changes & (c->changes - 1)) == 0)
+			search(c); /* at changes 1, 2, 4, 8, ... */
+		set_classes(c);
+	}
+	(void)pthread_mutex_unlock(&c->lock);
 }
 
 void sal_crew_fini(struct vendor_crew *c)

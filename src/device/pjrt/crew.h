@@ -18,7 +18,8 @@
  *
  * A thread that lowered its priority cannot raise it again without privilege. So a stream of tier 1
  * has a thread of its own. This thread creates the vendor's client, and makes the calls in which
- * the vendor may compute.
+ * the vendor may compute. With privilege a stream can change its tier: all threads that were found
+ * change, except its own one.
  *
  * The crew looks for its threads when calls are measured, not when the client is made. A thread
  * that was just made has no mark yet, and a vendor may make threads later. Of a thread that is
@@ -54,9 +55,14 @@ struct vendor_crew {
 	_Atomic uint32_t measured; /* calls so far */
 	_Atomic uint64_t guest_ns; /* CPU time of other threads in measured calls */
 
-	_Atomic bool is_even; /* of the threads that were found */
-	bool has_own; /* the stream is of tier 1 */
+	/* Of the threads that were found, except the own one. */
+	_Atomic bool is_even;
+	_Atomic uint32_t tier;
+	int nice; /* in tier 0 */
+	uint32_t changes; /* of the tier, so far; under the lock */
+	_Atomic bool has_own; /* the stream is of tier 1, or was */
 	pthread_t own;
+	_Atomic pid_t own_id;
 	pthread_mutex_t lock;
 	pthread_cond_t asked, answered;
 	/* under the lock */
@@ -74,6 +80,17 @@ void sal_crew_fini(struct vendor_crew *c);
 void sal_crew_create(struct vendor_crew *c, crew_call_fn *call, void *ctx);
 /* Makes a call that may compute, at the priority of the crew. Waits for its end. */
 void sal_crew_call(struct vendor_crew *c, crew_call_fn *call, void *ctx);
+
+/* May this process raise the priority of threads, so that streams can change their tier? */
+bool sal_crew_can_raise(void);
+/* Only if it may. Without memory for a thread, the tier stays as it is. */
+void sal_crew_set_tier(struct vendor_crew *c, uint32_t tier);
+/* Does the own thread make the calls in which the vendor may compute? */
+static inline bool sal_crew_calls_own(const struct vendor_crew *c)
+{
+	return atomic_load_explicit(&c->tier, memory_order_relaxed) > 0 &&
+	       atomic_load_explicit(&c->has_own, memory_order_acquire);
+}
 
 /* Is nobody urgent? A change costs a search for the threads. */
 void sal_crew_set_even(struct vendor_crew *c, bool is_even);

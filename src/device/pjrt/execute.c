@@ -193,7 +193,7 @@ static PJRT_Error *call(struct sal_loaded *p, const struct sal_execution *x, con
 	const struct sal_device *d = p->stream->device;
 	PJRT_Buffer *const *arg_lists[CHIPS_MAX];
 	PJRT_Buffer **output_lists[CHIPS_MAX];
-	bool is_guest = x->is_quick || !p->stream->crew.has_own;
+	bool is_guest = x->is_quick || !sal_crew_calls_own(&p->stream->crew);
 	struct sal_payer before;
 	PJRT_Error *error;
 

@@ -348,6 +348,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	rc = sal_vendor_describe(d->first, &d->bag, &d->facts, err);
 	if (rc < 0)
 		goto fail;
+	d->can_raise = d->facts.is_host && sal_crew_can_raise();
 	rc = sal_vendor_register(d, err);
 	if (rc < 0)
 		goto fail;
@@ -423,6 +424,14 @@ static int pjrt_open_wide(struct sal_device *d, uint32_t tier, uint32_t chips,
 	return stream_create(d, tier, chips, out_stream, err);
 }
 
+static int pjrt_set_tier(struct sal_stream *s, uint32_t tier)
+{
+	if (!s->device->can_raise)
+		return -SAL_UNIMPLEMENTED;
+	sal_crew_set_tier(&s->crew, tier);
+	return SAL_OK;
+}
+
 static uint64_t pjrt_busy_ns(struct sal_stream *s)
 {
 	return s->device->facts.is_host ? sal_crew_busy_ns(&s->crew) : 0;
@@ -456,6 +465,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.has_tiers = has_tiers,
 	.open_stream = pjrt_open_stream,
 	.open_wide = pjrt_open_wide,
+	.set_tier = pjrt_set_tier,
 	.describe = sal_pjrt_describe,
 	.chip = sal_pjrt_chip,
 	.copy_to = sal_pjrt_copy_to,

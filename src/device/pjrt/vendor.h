@@ -47,6 +47,7 @@ struct sal_device {
 	const struct ffi_extension *ffi; /* NULL: not offered */
 	struct sal_plugin_option *options; /* owned; for each client */
 	size_t option_count;
+	bool can_raise; /* streams can change their tier */
 	bool counts_devices; /* the plugin knows the option cpu_device_count */
 	struct sal_stream *first; /* owned */
 	struct sal_device_facts facts; /* points into first's client and bag */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/memory/stream.h"
 
+#include <time.h>
+
 #include "base/log/log.h"
 #include "core/view.h"
 #include "heap/meter.h"
@@ -12,6 +14,9 @@
  * these suffice.
  */
 #define ROWS_FEW 16
+/* How long an iteration waits for reports of its stream before it runs in the tier of the last one. */
+#define REPORT_NAP_NS 20000L
+#define REPORT_NAPS_MAX 100
 
 void svc_streams_init(struct svc_server *server)
 {
@@ -93,8 +98,9 @@ static uint32_t row_of(struct svc_session *s, uint32_t lane) SVC_LOCKED
 
 uint32_t svc_stream_index(struct svc_session *s, uint32_t lane, uint32_t tier)
 {
-	return svc_stream_first(s) + row_of(s, lane) +
-	       (s->server->has_tiers ? tier : 0) * SVC_ROWS_MAX;
+	bool has_own = s->server->has_tiers && !s->server->tiers_change;
+
+	return svc_stream_first(s) + row_of(s, lane) + (has_own ? tier : 0) * SVC_ROWS_MAX;
 }
 
 uint32_t svc_stream_first(const struct svc_session *s)
@@ -140,6 +146,21 @@ static int open_device(struct svc_server *server, uint32_t stream, struct sal_st
 			     (unsigned)(stream % SVC_STREAMS_MAX / (SAL_TIERS * SVC_ROWS_MAX)),
 			     (unsigned)devices);
 	return rc;
+}
+
+void svc_stream_set_tier(struct svc_server *server, uint32_t stream, uint32_t tier)
+{
+	struct svc_stream *s = &server->streams[stream];
+	uint32_t naps;
+
+	if (!server->tiers_change)
+		return;
+	for (naps = 0; tier > 0 && atomic_load(&s->reporters) > 0; naps++) {
+		if (naps == REPORT_NAPS_MAX)
+			return;
+		(void)nanosleep(&(struct timespec){ .tv_nsec = REPORT_NAP_NS }, NULL);
+	}
+	(void)svc_vendor(server)->set_tier(s->device, tier);
 }
 
 int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *err)

@@ -2,8 +2,8 @@
 /*
  * stream - the vendor's streams behind the lanes of the engine. The first use opens a stream.
  *
- * Streams stand in rows: one for each tier of the device, each kind of sessions (kind.h) and each
- * depth of nesting. A nested iteration runs while another one of its session has not ended, and a
+ * Streams stand in rows: one for each tier of the device (one for all tiers, if streams can change
+ * their tier), each kind of sessions (kind.h) and each depth of nesting. A nested iteration runs while another one of its session has not ended, and a
  * vendor may run the iterations of a stream in order. Buffers and programs remember their stream by
  * its index.
  *
@@ -42,6 +42,7 @@ struct svc_stream {
 	pthread_mutex_t opening; /* held while the vendor opens the stream */
 	_Atomic(struct sal_stream *) device; /* owned; NULL: not open yet */
 	struct svc_told told;
+	_Atomic uint32_t reporters; /* its threads that may hold the lock: see svc_stream_set_tier */
 };
 
 /* A row of a session. On a device whose rows belong to lanes, none has an owner. */
@@ -76,6 +77,12 @@ struct sal_stream *svc_stream_chip(const struct svc_server *server, uint32_t str
 				   uint32_t chip) SVC_UNLOCKED;
 /* The index of the stream in which the session's next iteration will probably run. */
 uint32_t svc_stream_home(struct svc_session *s) SVC_LOCKED;
+/*
+ * The next iteration of the stream has this tier, if streams can change theirs. Waits until no
+ * thread of the stream holds the server's lock, which a low priority would make last. Not for a
+ * thread of the stream itself.
+ */
+void svc_stream_set_tier(struct svc_server *server, uint32_t stream, uint32_t tier) SVC_UNLOCKED;
 /* Open the stream if it is not open yet. Waits for the vendor. */
 int svc_stream_open(struct svc_server *server, uint32_t stream, struct sal_err *err) SVC_UNLOCKED;
 

@@ -150,6 +150,12 @@ static bool run_first(struct svc_server *server, struct svc_session *s, enum car
 	return true;
 }
 
+/* May a vendor's thread do this errand? */
+static bool is_for_vendor(const struct svc_errand *errand)
+{
+	return !errand->computes && !errand->lowers;
+}
+
 /* No errands are left: nobody carries the session any more. */
 static void put_down(struct svc_session *s) SVC_LOCKED
 {
@@ -173,7 +179,7 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 			return;
 		}
 		if ((as != AS_CARRIER && n++ == GUEST_ERRANDS) ||
-		    (as == AS_VENDOR && errand->computes)) {
+		    (as == AS_VENDOR && !is_for_vendor(errand))) {
 			s->is_carried = false;
 			post(server, s);
 			return;
@@ -220,7 +226,7 @@ static struct svc_session *find_posted(struct svc_server *server, uint32_t lane)
 	TAILQ_FOREACH(s, &server->posted, posted_link) {
 		const struct svc_errand *first = STAILQ_FIRST(&s->errands);
 
-		if (sal_session_lane(s->core) != lane || !first->is_brief || first->computes)
+		if (sal_session_lane(s->core) != lane || !first->is_brief || !is_for_vendor(first))
 			continue;
 		if (first->starts)
 			return s;

@@ -42,6 +42,7 @@ struct svc_errand {
 	void (*settle)(struct svc_errand *errand);
 	bool is_brief; /* expected to take much less than a millisecond */
 	bool computes; /* the vendor may compute inside the call: not for a vendor's thread */
+	bool lowers; /* may lower the priority of a vendor's threads: not for one of them */
 	bool starts; /* starts an iteration: the device waits for it */
 	bool is_under_way; /* its call has not returned */
 	bool is_lent; /* meanwhile another thread may carry the session */

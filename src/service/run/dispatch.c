@@ -464,10 +464,12 @@ void svc_dispatch_push(struct svc_execution *x)
 void svc_dispatch_report(struct svc_execution *x)
 {
 	struct svc_server *server = x->session->server;
+	struct svc_stream *stream = &server->streams[x->stream];
 	uint32_t lane = x->lane, rounds = 0;
 	bool carries = server->carries_in_done && x->tier == 0;
 	bool wake = true;
 
+	(void)atomic_fetch_add(&stream->reporters, 1);
 	(void)atomic_fetch_add(&server->reporters, 1);
 	push(server, x); /* from here on another thread may free x */
 	if (carries && svc_trylock(server)) {
@@ -481,5 +483,6 @@ void svc_dispatch_report(struct svc_execution *x)
 	}
 	if (wake)
 		svc_worker_wake(server);
+	(void)atomic_fetch_sub(&stream->reporters, 1);
 	(void)atomic_fetch_sub(&server->reporters, 1);
 }

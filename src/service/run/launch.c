@@ -224,6 +224,7 @@ static int execute(struct svc_execution *x, struct sal_err *err)
 	if (x->is_measured)
 		x->busy_ns = read_busy_ns(x);
 	atomic_store(&x->halves, 2);
+	svc_stream_set_tier(x->session->server, x->stream, x->tier);
 	svc_real_begin(x);
 	svc_told_read(x);
 	rc = call_vendor(x, &run, err);
@@ -357,6 +358,7 @@ void svc_launch_init(struct svc_execution *x)
 			    x->program->shared->slowness < SLOW && !(x->tier > 0 && computes) &&
 			    (!x->calls || !computes || can_wait(x)),
 		.computes = computes,
+		.lowers = x->tier > 0,
 		.starts = true,
 	};
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job whose vendor takes more scratch than the program says: it sorts, or convolves, an array that it keeps. Prints a
-digest of the result. With --wait it says "ready" when JAX is imported, and begins after a line on stdin; with --stay it
-says "done" and ends after a line on stdin.
+"""A job whose vendor takes more scratch than the program says: it sorts or convolves an array that it keeps, or
+squares matrices in place. Prints a digest of the result. With --wait it says "ready" when JAX is imported, and begins
+after a line on stdin; with --stay it says "done" and ends after a line on stdin.
 """
 
 import argparse
@@ -27,9 +27,21 @@ def convolution(mib):
     return (mib, 128, 128, 16), step
 
 
+def squares(mib):
+    def step(x, i):
+        for _ in range(2):
+            x = jnp.tanh(jnp.einsum("nij,njk->nik", x, x) / 512) + i / 1000
+        return x
+
+    return (mib, 512, 512), step
+
+
+KINDS = {"sort": sort, "convolution": convolution, "squares": squares}
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=["sort", "convolution"])
+    parser.add_argument("kind", choices=list(KINDS))
     parser.add_argument("--mib", type=int, default=8)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--wait", action="store_true")
@@ -38,9 +50,9 @@ def main():
     if args.wait:
         print("ready", flush=True)
         sys.stdin.readline()
-    shape, step = {"sort": sort, "convolution": convolution}[args.kind](args.mib)
+    shape, step = KINDS[args.kind](args.mib)
     x = jax.device_put(np.random.default_rng(0).normal(size=shape).astype(np.float32))
-    step = jax.jit(step)
+    step = jax.jit(step, donate_argnums=(0,) if args.kind == "squares" else ())
     for i in range(args.steps):
         x = step(x, i % 3)
     print("digest:", hashlib.sha256(np.asarray(x).tobytes()).hexdigest(), flush=True)
