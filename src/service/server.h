@@ -97,6 +97,7 @@ struct svc_server {
 	struct svc_lane lanes[SAL_LANES_MAX];
 	/* Device memory of arrays, so far and on its way: see real/told.h */
 	_Atomic int64_t came_bytes, coming_bytes;
+	_Atomic uint64_t arena_bytes; /* of uploads that the vendor reads in the arenas of clients */
 	uint64_t kept_mask; /* lanes whose memory the heap keeps: see real.h */
 	uint64_t program_count; /* shared programs so far */
 	uint32_t queued; /* executions that have not started */

@@ -317,10 +317,11 @@ static json_t *describe_real(const struct svc_server *server)
 
 	if (!is_measured(server))
 		return json_null();
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "sessions_bytes", (json_int_t)heap.metered,
-			 "spare_bytes", (json_int_t)heap.warm, "other_bytes", (json_int_t)heap.own,
-			 "peak_bytes", (json_int_t)heap.metered_peak, "exposed_bytes",
-			 (json_int_t)heap.exposed);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "sessions_bytes",
+			 (json_int_t)heap.metered, "arena_bytes",
+			 (json_int_t)atomic_load(&server->arena_bytes), "spare_bytes",
+			 (json_int_t)heap.warm, "other_bytes", (json_int_t)heap.own, "peak_bytes",
+			 (json_int_t)heap.metered_peak, "exposed_bytes", (json_int_t)heap.exposed);
 }
 
 static json_t *describe_device(const struct svc_server *server, const struct view *view)

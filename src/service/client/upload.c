@@ -54,6 +54,7 @@ static void on_released(void *ctx, int code, const char *message)
 
 	(void)code;
 	(void)message;
+	(void)atomic_fetch_sub(&u->session->server->arena_bytes, u->from.size);
 	svc_outbox_released(&u->session->outbox, &u->from);
 	upload_unref(u);
 }
@@ -113,8 +114,10 @@ static void upload_call(struct svc_errand *errand)
 	bool is_aliased = u->from.size > 0;
 	struct svc_again again = { 0 };
 
-	if (is_aliased)
+	if (is_aliased) {
 		(void)atomic_fetch_add(&u->refs, 1);
+		(void)atomic_fetch_add(&server->arena_bytes, u->from.size);
+	}
 	svc_told_await(server, u->buffer->bytes);
 	do
 		u->code = svc_vendor(server)->upload(
