@@ -38,6 +38,15 @@ def test_settings_of_jax(setting, salus):
     assert run.stdout == "devices: 4\n"
 
 
+def test_shardings_that_a_program_inspects(wide, builtin):
+    """The plugin in-process cannot do this: the built-in backend is the measure."""
+    job = JOB.with_name("shardings.py")
+    run, expected = wide(4)(job, deadline_s=300), builtin(job, env={"JAX_NUM_CPU_DEVICES": "4"})
+    assert run.code == 0, run.describe()
+    assert expected.code == 0 and "sharding: " in expected.stdout, expected.describe()
+    assert run.stdout == expected.stdout
+
+
 def test_contradictions_are_refused(wide):
     run = wide(4)(JOB, "copies", env={"XLA_FLAGS": "--xla_force_host_platform_device_count=3"})
     assert run.code != 0

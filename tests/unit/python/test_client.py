@@ -342,6 +342,80 @@ def test_memory_kinds_that_a_program_names_are_written_into_it(installed):
     ]
 
 
+# As much of JAX as inspection.py uses. A module is a list of calls.
+INSPECTED = {
+    "jax/_src/compiler.py": """
+def backend_compile_and_load(backend, module, executable_devices, options, host_callbacks):
+    return module.calls
+""",
+    "jax/_src/lib/__init__.py": """
+from types import SimpleNamespace as Thing
+class JaxRuntimeError(RuntimeError):
+    pass
+def get_tfrt_cpu_client(asynchronous, num_devices):
+    def compile_and_load(module, executable_devices, compile_options):
+        print("spread", module.calls, "over", executable_devices, compile_options)
+        raise JaxRuntimeError("no such function")
+    return Thing(devices=lambda: [Thing(id=i) for i in range(num_devices)],
+                 compile_and_load=compile_and_load)
+_jax = Thing(JaxRuntimeError=JaxRuntimeError, get_tfrt_cpu_client=get_tfrt_cpu_client,
+             DeviceList=lambda devices: [d.id for d in devices])
+""",
+    "jax/_src/lib/mlir/ir.py": """
+import contextlib
+from types import SimpleNamespace as Thing
+WalkResult = Thing(ADVANCE=0)
+class Module:
+    context = contextlib.nullcontext()
+    def __init__(self, calls):
+        self.calls, self.operation = list(calls), self
+    @staticmethod
+    def parse(asm):
+        return Module(asm)
+    def get_asm(self, binary, enable_debug_info):
+        return self.calls
+    def walk(self, visit):
+        for call in list(self.calls):
+            op = Thing(name="stablehlo.custom_call", attributes={"call_target_name": Thing(value=call)})
+            op.operation, op.erase = op, lambda call=call: self.calls.remove(call)
+            visit(op)
+""",
+}
+INSPECT = """
+from types import SimpleNamespace as Thing
+from salus_client import inspection
+from jax._src import compiler
+from jax._src.lib.mlir import ir
+original = compiler.backend_compile_and_load
+inspection.install("cuda")
+assert compiler.backend_compile_and_load is original
+inspection.install("cpu")
+def compile(platform, ids, *calls):
+    module = ir.Module(calls)
+    print(compiler.backend_compile_and_load(Thing(platform=platform), module, [Thing(id=i) for i in ids], "options", []))
+    assert module.calls == list(calls)
+compile("cpu", [2, 1], "a", "InspectSharding", "b")
+compile("cpu", [0, 1], "a", "b")
+compile("cpu", [0], "InspectSharding")
+compile("tpu", [0, 1], "InspectSharding")
+"""
+
+
+def test_inspected_shardings_come_from_the_compiler_in_the_job(installed):
+    """The program that Salus gets has no call of the job's own process; what JAX holds is not changed."""
+    for name, text in INSPECTED.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_text(text)
+    done = run(installed, INSPECT)
+    assert done.stderr == "" and done.stdout.splitlines() == [
+        "spread ['a', 'InspectSharding', 'b'] over [2, 1] options",
+        "['a', 'b']",
+        "['a', 'b']",
+        "['InspectSharding']",
+        "['InspectSharding']",
+    ]
+
+
 def test_the_modules_compile_for_old_pythons_and_import_no_framework():
     for path in MODULES.rglob("*.py"):
         compile(path.read_text(), str(path), "exec", dont_inherit=True)
