@@ -114,6 +114,7 @@ struct disc_work {
 struct disc_queue {
 	STAILQ_HEAD(, disc_work) works; /* under disc_lock; owned */
 	bool ends;
+	pthread_cond_t wake; /* its thread, and no other one */
 	pthread_t thread;
 };
 

@@ -29,7 +29,7 @@ static void *serve(void *arg)
 	pthread_mutex_lock(&disc_lock);
 	while (true) {
 		while (!(work = STAILQ_FIRST(&q->works)) && !q->ends)
-			pthread_cond_wait(&disc_changed, &disc_lock);
+			pthread_cond_wait(&q->wake, &disc_lock);
 		if (!work)
 			break;
 		STAILQ_REMOVE_HEAD(&q->works, link);
@@ -46,6 +46,7 @@ void disc_queue_start(struct disc_queue *q)
 {
 	STAILQ_INIT(&q->works);
 	q->ends = false;
+	pthread_cond_init(&q->wake, NULL);
 	if (pthread_create(&q->thread, NULL, serve, q) != 0)
 		disc_die("no thread");
 }
@@ -54,9 +55,10 @@ void disc_queue_stop(struct disc_queue *q)
 {
 	pthread_mutex_lock(&disc_lock);
 	q->ends = true;
-	pthread_cond_broadcast(&disc_changed);
+	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&disc_lock);
 	pthread_join(q->thread, NULL);
+	pthread_cond_destroy(&q->wake);
 }
 
 void disc_queue_add(struct disc_queue *q, disc_work_fn *run, void *ctx)
@@ -67,6 +69,6 @@ void disc_queue_add(struct disc_queue *q, disc_work_fn *run, void *ctx)
 	work->ctx = ctx;
 	pthread_mutex_lock(&disc_lock);
 	STAILQ_INSERT_TAIL(&q->works, work, link);
-	pthread_cond_broadcast(&disc_changed);
+	pthread_cond_signal(&q->wake);
 	pthread_mutex_unlock(&disc_lock);
 }
