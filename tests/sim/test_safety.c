@@ -327,7 +327,7 @@ static struct sal_tuning random_tuning(struct world *w)
 	t.lanes = rng_chance(&w->rng, 40) ? 0 : (uint32_t)rng_range(&w->rng, 1, 70);
 	if (rng_chance(&w->rng, 40))
 		t.lanes = SAL_LANES_AUTO;
-	t.tiers = rng_chance(&w->rng, 50);
+	t.tiers = rng_chance(&w->rng, 50) ? 1 + rng_chance(&w->rng, 50) : 0;
 	t.move_ns = rng_skewed(&w->rng, S);
 	t.slow_percent = (uint32_t)rng_below(&w->rng, 50);
 	t.page_bytes_per_s = w->unit * rates[rng_below(&w->rng, 3)] / 1000;

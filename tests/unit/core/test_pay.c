@@ -151,6 +151,39 @@ static void test_the_first_in_rank_has_tier_zero(void **state)
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
 }
 
+/* The tier of the second just after the first has ended. */
+static uint64_t tier_of_the_next_first(uint32_t tiers)
+{
+	struct drv_job *a, *b;
+	uint64_t tier;
+
+	start(&sal_policy_srtf, tiers);
+	know(0, 700);
+	a = open_job(2 * SEC);
+	b = open_job(SEC);
+	submit(a, 0);
+	submit(b, 0);
+	drv_done(&d, a, 10 * MS);
+	submit(a, 0);
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
+	drv_done(&d, b, 10 * MS);
+	drv_close(&d, b);
+	end_now(a, 10 * MS);
+	submit(a, 0);
+	assert_true(drv_runs(a));
+	tier = drv_last(&d, SAL_GRANT, a)->value;
+	drv_stop(&d);
+	return tier;
+}
+
+static void test_a_tier_that_costs_a_move_stays_for_a_while(void **state)
+{
+	(void)state;
+	assert_int_equal(tier_of_the_next_first(1), 1);
+	assert_int_equal(tier_of_the_next_first(2), 0);
+	start(&sal_policy_srtf, 0); /* for stop */
+}
+
 /* Who would not slow the first by more than the bound runs beside it as an equal. */
 static void test_a_light_one_is_an_equal(void **state)
 {
@@ -559,6 +592,7 @@ int main(void)
 		T(test_one_that_pays_passes_one_that_does_not),
 		T(test_tier_one_has_what_is_left),
 		T(test_the_first_in_rank_has_tier_zero),
+		T(test_a_tier_that_costs_a_move_stays_for_a_while),
 		T(test_a_light_one_is_an_equal),
 		T(test_the_first_is_not_slowed),
 		T(test_the_first_is_spared_when_it_suffers),
