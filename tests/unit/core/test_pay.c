@@ -151,13 +151,15 @@ static void test_the_first_in_rank_has_tier_zero(void **state)
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
 }
 
-/* The tier of the second just after the first has ended. */
+/* The tier of the second just after the first has become long. */
 static uint64_t tier_of_the_next_first(uint32_t tiers)
 {
+	struct sal_job longer = { .declared = { 10, 100 }, .total_ns = 100 * SEC };
 	struct drv_job *a, *b;
 	uint64_t tier;
 
 	start(&sal_policy_srtf, tiers);
+	drv_pass(&d, SEC);
 	know(0, 700);
 	a = open_job(2 * SEC);
 	b = open_job(SEC);
@@ -167,7 +169,7 @@ static uint64_t tier_of_the_next_first(uint32_t tiers)
 	submit(a, 0);
 	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
 	drv_done(&d, b, 10 * MS);
-	drv_close(&d, b);
+	drv_declare(&d, b, &longer);
 	end_now(a, 10 * MS);
 	submit(a, 0);
 	assert_true(drv_runs(a));
