@@ -9,6 +9,7 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -66,16 +67,38 @@ def test_three_times_the_memory(policy, served, alone):
     assert [run.digest for run in runs] == [alone[i % len(KINDS)] for i in range(JOB_COUNT)]
 
 
+def discrete(build, limit, *options):
+    """Options of salusd for the discrete device, with a limit of its own."""
+    return ["--plugin", build / "tests" / "libdiscrete_pjrt.so",
+            *(part for option in ("platform=cpu", f"memory_limit={limit}", *options)
+              for part in ("--plugin-option", option))]
+
+
 def test_a_device_that_frees_late(served, build):
     """The device keeps what an iteration used for a while after its end. Salus counts it as free."""
     _, client = served("--memory", f"{3 * NEEDS_MIB}MiB", "--policy", "fair",
-                       "--plugin", build / "tests" / "libdiscrete_pjrt.so", "--plugin-option", "platform=cpu",
-                       "--plugin-option", f"memory_limit={3 * NEEDS_MIB * MIB * 32 // 31 + 4096}",
-                       "--plugin-option", "late_free=40")
+                       *discrete(build, 3 * NEEDS_MIB * MIB * 32 // 31 + 4096, "late_free=40"))
     runs = [train(client, KINDS[i % len(KINDS)], f"job{i}") for i in range(6)]
     go(runs)
     for run in runs:
         run.succeed()
+
+
+def test_a_device_whose_memory_does_not_suffice(served, build):
+    """Its refusal is final after a second, and then at once: a job that tries again and again keeps nobody waiting."""
+    _, client = served("--memory", "96MiB", *discrete(build, 100 * MIB, f"hidden_scratch={90 * MIB}"))
+    large = Holder(client, "large")
+    start = time.monotonic()
+    for _ in range(8):
+        large.begin("make", 20)
+        said = large.answer()
+        assert said.startswith("failed: RESOURCE_EXHAUSTED"), said
+    assert 1 <= time.monotonic() - start < 6
+    other = Holder(client, "other")
+    other.do("put", 4)
+    other.do("use")
+    other.end()
+    large.end()
 
 
 # One that is too large.

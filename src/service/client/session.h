@@ -122,6 +122,7 @@ struct svc_session {
 	uint64_t temp_bytes; /* the largest scratch of its programs */
 	struct svc_real real;
 	uint64_t paged_bytes; /* taken from its limit of paged bytes */
+	_Atomic uint64_t given_up_until_ns; /* until then the vendor is not asked again: again.h */
 	uint32_t beyond_count; /* buffers that failed because of the limit of buffers */
 	struct svc_transit transit;
 	struct svc_paged paged_out, paged_in; /* the last ones */

@@ -123,7 +123,7 @@ static void upload_call(struct svc_errand *errand)
 		u->code = svc_vendor(server)->upload(
 			chip, &u->array, u->at, is_aliased ? SAL_UPLOAD_ALIAS : SAL_UPLOAD_COPY,
 			is_aliased ? on_released : NULL, u, &u->device, &u->err);
-	while (svc_again(&again, server, u->code));
+	while (svc_again(&again, u->session, u->code));
 	if (u->code < 0 && is_aliased)
 		on_released(u, 0, NULL);
 }
@@ -267,7 +267,7 @@ static void copy_call(struct svc_errand *errand)
 		return;
 	do
 		rc = copy_on_device(c);
-	while (svc_again(&again, s->server, rc));
+	while (svc_again(&again, s, rc));
 	if (rc < 0)
 		return;
 	c->err = (struct sal_err){ 0 };

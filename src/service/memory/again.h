@@ -10,9 +10,10 @@
  *
  *     do
  *             rc = vendor->restore(...);
- *     while (svc_again(&again, server, rc));
+ *     while (svc_again(&again, session, rc));
  *
- * A call that is refused for this long is refused for good: the vendor has less memory than it said.
+ * A call that is refused for a second is refused for good: the vendor has less memory than it said.
+ * Then further calls of the session are not made again for a while, because the lane waits.
  *
  * Threads: any, without the lock. Sleeps. On the worker that is no harm: another thread takes over
  * its role (watch.h).
@@ -25,7 +26,7 @@
 
 #include "service/lock.h"
 
-struct svc_server;
+struct svc_session;
 
 /* Starts as { 0 }. */
 struct svc_again {
@@ -33,6 +34,6 @@ struct svc_again {
 };
 
 /* A call returned rc. True: make the call again. Never on a host device: it does not refuse. */
-bool svc_again(struct svc_again *p, const struct svc_server *server, int rc) SVC_UNLOCKED;
+bool svc_again(struct svc_again *p, struct svc_session *s, int rc) SVC_UNLOCKED;
 
 #endif

@@ -121,7 +121,7 @@ static int restore(struct svc_buffer *b, uint32_t stream, struct sal_err *err)
 		else
 			rc = vendor->restore(svc_stream_chip(server, stream, b->chip), b->saved,
 					     &device, err);
-	} while (svc_again(&again, server, rc));
+	} while (svc_again(&again, b->session, rc));
 	if (rc >= 0)
 		svc_told_count(server, (int64_t)b->bytes);
 	svc_told_arrived(server, b->bytes);

@@ -152,7 +152,7 @@ int svc_program_load(struct svc_program *p, uint32_t stream, struct sal_err *err
 	do
 		rc = svc_vendor(server)->load(server->streams[stream].device,
 					      p->shared->image->image, &loaded, err);
-	while (svc_again(&again, server, rc));
+	while (svc_again(&again, p->session, rc));
 	svc_lock(server);
 	p->loaded = loaded;
 	p->stream = stream;

@@ -191,7 +191,7 @@ static int call_vendor(struct svc_execution *x, struct sal_execution *run, struc
 	do {
 		x->start_ns = svc_now_ns();
 		rc = svc_vendor(server)->execute(x->program->loaded, run, err);
-	} while (svc_again(&again, server, rc));
+	} while (svc_again(&again, x->session, rc));
 	return rc;
 }
 
