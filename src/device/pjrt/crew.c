@@ -96,7 +96,7 @@ static int raise_to(pid_t thread, int nice, bool is_even)
 	return setpriority(PRIO_PROCESS, (id_t)thread, nice);
 }
 
-/* Under the lock. If the system refuses, the thread stays as it is. */
+/* Under listing. If the system refuses, the thread stays as it is. */
 static void set_class(const struct vendor_crew *c, pid_t thread)
 {
 	if (thread == c->own_id)
@@ -107,7 +107,7 @@ static void set_class(const struct vendor_crew *c, pid_t thread)
 		(void)raise_to(thread, c->nice, c->is_even);
 }
 
-/* Under the lock. */
+/* Under listing. */
 static void add_thread(struct vendor_crew *c, pid_t thread)
 {
 	uint32_t n = c->thread_count;
@@ -120,7 +120,7 @@ static void add_thread(struct vendor_crew *c, pid_t thread)
 	atomic_store_explicit(&c->thread_count, n + 1, memory_order_release);
 }
 
-/* Under the lock. */
+/* Under listing. */
 static void search(struct vendor_crew *c)
 {
 	DIR *tasks = opendir(TASKS);
@@ -136,7 +136,7 @@ static void search(struct vendor_crew *c)
 		(void)closedir(tasks);
 }
 
-/* Under the lock. */
+/* Under listing. */
 static void set_classes(const struct vendor_crew *c)
 {
 	for (uint32_t i = 0; i < c->thread_count; i++)
@@ -149,22 +149,22 @@ void sal_crew_muster(struct vendor_crew *c)
 
 	if (calls & (calls - 1))
 		return; /* search before calls 1, 2, 4, 8, ... */
-	(void)pthread_mutex_lock(&c->lock);
+	(void)pthread_mutex_lock(&c->listing);
 	search(c);
-	(void)pthread_mutex_unlock(&c->lock);
+	(void)pthread_mutex_unlock(&c->listing);
 }
 
 void sal_crew_set_even(struct vendor_crew *c, bool is_even)
 {
 	if (atomic_load_explicit(&c->is_even, memory_order_relaxed) == is_even)
 		return;
-	(void)pthread_mutex_lock(&c->lock);
+	(void)pthread_mutex_lock(&c->listing);
 	if (c->is_even != is_even) {
 		c->is_even = is_even;
 		search(c);
 		set_classes(c);
 	}
-	(void)pthread_mutex_unlock(&c->lock);
+	(void)pthread_mutex_unlock(&c->listing);
 }
 
 uint64_t sal_crew_busy_ns(const struct vendor_crew *c)
@@ -270,6 +270,7 @@ int sal_crew_init(struct vendor_crew *c, uint32_t mark, uint32_t tier)
 	*c = (struct vendor_crew){ .mark = mark,
 				   .tier = tier,
 				   .nice = getpriority(PRIO_PROCESS, 0) };
+	(void)pthread_mutex_init(&c->listing, NULL);
 	(void)pthread_mutex_init(&c->lock, NULL);
 	(void)pthread_cond_init(&c->asked, NULL);
 	(void)pthread_cond_init(&c->answered, NULL);
@@ -302,9 +303,10 @@ bool sal_crew_can_raise(void)
 
 void sal_crew_set_tier(struct vendor_crew *c, uint32_t tier)
 {
-	if (atomic_load_explicit(&c->tier, memory_order_relaxed) == tier)
+	/* A thread of low priority may look for threads just now: do not wait for it. */
+	if (atomic_load_explicit(&c->tier, memory_order_relaxed) == tier ||
+	    pthread_mutex_trylock(&c->listing) != 0)
 		return;
-	(void)pthread_mutex_lock(&c->lock);
 	if (c->tier != tier && (tier == 0 || c->has_own || start_own(c) == 0)) {
 		c->tier = tier;
 		c->changes++;
@@ -312,7 +314,7 @@ void sal_crew_set_tier(struct vendor_crew *c, uint32_t tier)
 			search(c); /* at changes 1, 2, 4, 8, ... */
 		set_classes(c);
 	}
-	(void)pthread_mutex_unlock(&c->lock);
+	(void)pthread_mutex_unlock(&c->listing);
 }
 
 void sal_crew_fini(struct vendor_crew *c)
@@ -327,6 +329,7 @@ void sal_crew_fini(struct vendor_crew *c)
 	(void)pthread_cond_destroy(&c->asked);
 	(void)pthread_cond_destroy(&c->answered);
 	(void)pthread_mutex_destroy(&c->lock);
+	(void)pthread_mutex_destroy(&c->listing);
 	free(c->threads);
 	c->threads = NULL;
 }

@@ -50,6 +50,7 @@ struct crew_thread {
 
 struct vendor_crew {
 	uint32_t mark;
+	pthread_mutex_t listing; /* the list of threads and their class change under it */
 	struct crew_thread *threads; /* owned; CREW_THREADS_MAX; NULL: none was found yet */
 	_Atomic uint32_t thread_count;
 	_Atomic uint32_t measured; /* calls so far */
@@ -59,7 +60,7 @@ struct vendor_crew {
 	_Atomic bool is_even;
 	_Atomic uint32_t tier;
 	int nice; /* in tier 0 */
-	uint32_t changes; /* of the tier, so far; under the lock */
+	uint32_t changes; /* of the tier, so far */
 	_Atomic bool has_own; /* the stream is of tier 1, or was */
 	pthread_t own;
 	_Atomic pid_t own_id;
@@ -83,7 +84,7 @@ void sal_crew_call(struct vendor_crew *c, crew_call_fn *call, void *ctx);
 
 /* May this process raise the priority of threads, so that streams can change their tier? */
 bool sal_crew_can_raise(void);
-/* Only if it may. Without memory for a thread, the tier stays as it is. */
+/* Only if it may. The tier stays as it is if there is no thread to be had, or threads are listed now. */
 void sal_crew_set_tier(struct vendor_crew *c, uint32_t tier);
 /* Does the own thread make the calls in which the vendor may compute? */
 static inline bool sal_crew_calls_own(const struct vendor_crew *c)
