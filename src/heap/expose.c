@@ -66,8 +66,7 @@ static uint32_t make_exposed(uint32_t pages, uint32_t meter)
 	while (sal_exposed_is_full(&sal_heap_state.exposures, meter) &&
 	       sal_heap_chill_exposed(meter))
 		;
-	while (!sal_heap_is_within((uint64_t)pages * SAL_PAGE_BYTES) && sal_heap_chill_one())
-		;
+	sal_heap_make_room((uint64_t)pages * SAL_PAGE_BYTES);
 	span = sal_pages_take(&sal_heap_state.pages, SAL_MAIN_RANGE, pages, 1, SAL_SPAN_COLD);
 	if (!span)
 		return SAL_NO_SPAN;
@@ -128,7 +127,7 @@ void sal_heap_give_exposed(uint32_t span)
 	bool stays;
 
 	while (!exposed->is_orphan && !sal_heap_may_stay(span) &&
-	       sal_heap_chill_range(SAL_MAIN_RANGE))
+	       sal_heap_chill_range(SAL_MAIN_RANGE, sal_heap_span_bytes(span)))
 		;
 	stays = !exposed->is_orphan && sal_heap_may_stay(span);
 	sal_heap_uncount(span);

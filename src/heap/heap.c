@@ -13,6 +13,8 @@
 #define MEMORY_PAGES_MIN (UINT32_C(1) << 18) /* 1 GiB */
 #define MEMORY_PAGES_MAX ((UINT32_C(1) << 31) / (MAIN_TIMES + SAL_HEAP_LANES)) /* 8 TiB in all */
 #define SPANS_MAX (UINT32_C(1) << 21)
+/* So many pages go back at once: fewer are not worth a system call. */
+#define CHILL_PAGES_MIN 64u
 
 _Static_assert(SAL_RANGES_MAX == 1 + SAL_HEAP_LANES, "each lane has a range");
 
@@ -100,12 +102,11 @@ static bool is_in_main(uint32_t span)
 }
 
 /* Pages of a lane come to be in memory, or are not any more. Under the lock. */
-static void count_in_lanes(uint32_t span, bool comes)
+static void count_in_lanes(uint64_t bytes, bool comes)
 {
 	uint64_t *sum = &sal_heap_state.lanes_bytes;
 
-	if (!is_in_main(span))
-		*sum = comes ? *sum + sal_heap_span_bytes(span) : *sum - sal_heap_span_bytes(span);
+	*sum = comes ? *sum + bytes : *sum - bytes;
 }
 
 /* Under the lock. */
@@ -117,7 +118,8 @@ static void count(uint32_t span, bool comes)
 
 	*sum = comes ? *sum + sal_heap_span_bytes(span) : *sum - sal_heap_span_bytes(span);
 	*used = comes ? *used + sal_heap_span_bytes(span) : *used - sal_heap_span_bytes(span);
-	count_in_lanes(span, comes);
+	if (!is_in_main(span))
+		count_in_lanes(sal_heap_span_bytes(span), comes);
 	if (sal_heap_state.metered + sal_heap_state.warm > sal_heap_state.metered_peak)
 		sal_heap_state.metered_peak = sal_heap_state.metered + sal_heap_state.warm;
 }
@@ -135,29 +137,33 @@ static void chill(uint32_t span)
 	sal_pages_give(&sal_heap_state.pages, span, SAL_SPAN_COLD);
 }
 
-void sal_heap_count_warm(uint32_t span, bool comes)
+/* So many bytes of the span's range become warm, or are not warm any more. Under the lock. */
+static void count_warm(uint32_t span, uint64_t bytes, bool comes)
 {
 	struct sal_heap_range *range = sal_heap_range(span);
-	uint64_t bytes = sal_heap_span_bytes(span);
 
 	sal_heap_state.warm = comes ? sal_heap_state.warm + bytes : sal_heap_state.warm - bytes;
 	atomic_store_explicit(&range->warm, comes ? range->warm + bytes : range->warm - bytes,
 			      memory_order_relaxed);
-	count_in_lanes(span, comes);
-	if (!is_in_main(span))
-		sal_heap_state.lanes_warm = comes ? sal_heap_state.lanes_warm + bytes
-						  : sal_heap_state.lanes_warm - bytes;
+	if (is_in_main(span))
+		return;
+	count_in_lanes(bytes, comes);
+	sal_heap_state.lanes_warm = comes ? sal_heap_state.lanes_warm + bytes
+					  : sal_heap_state.lanes_warm - bytes;
 }
 
 /* Under the lock, which it releases. */
-bool sal_heap_chill_range(uint32_t range)
+bool sal_heap_chill_range(uint32_t range, uint64_t bytes)
 {
+	uint64_t pages = (bytes + SAL_PAGE_BYTES - 1) / SAL_PAGE_BYTES;
 	uint32_t span = sal_pages_largest(&sal_heap_state.pages, range, SAL_SPAN_WARM);
 
 	if (!span)
 		return false;
-	sal_heap_count_warm(span, false);
-	sal_pages_take_span(&sal_heap_state.pages, span);
+	pages = pages < CHILL_PAGES_MIN ? CHILL_PAGES_MIN : pages;
+	span = sal_pages_take_end(&sal_heap_state.pages, span,
+				  pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX);
+	count_warm(span, sal_heap_span_bytes(span), false);
 	chill(span);
 	return true;
 }
@@ -170,7 +176,9 @@ static uint32_t find_warmest(bool is_beyond, uint64_t *out_bytes)
 	*out_bytes = 0;
 	for (i = 0; i < SAL_RANGES_MAX; i++) {
 		const struct sal_heap_range *range = &sal_heap_state.ranges[i];
-		uint64_t kept = !is_beyond ? 0 : i == SAL_MAIN_RANGE ? UINT64_MAX : range->keep;
+		uint64_t kept = !is_beyond	      ? 0
+				: i == SAL_MAIN_RANGE ? UINT64_MAX
+						      : sal_heap_warm_max(range);
 
 		if (range->warm > kept && range->warm - kept > *out_bytes) {
 			found = i;
@@ -181,30 +189,35 @@ static uint32_t find_warmest(bool is_beyond, uint64_t *out_bytes)
 }
 
 /* Under the lock, which it releases. False: no private page is warm, or none is too many. */
-static bool chill_warmest(bool is_beyond)
+static bool chill_warmest(bool is_beyond, uint64_t bytes)
 {
-	uint64_t bytes;
-	uint32_t range = find_warmest(is_beyond, &bytes);
+	uint64_t there;
+	uint32_t range = find_warmest(is_beyond, &there);
 
-	return bytes > 0 && sal_heap_chill_range(range);
-}
-
-/* Under the lock, which it releases. False: no private page is warm. */
-bool sal_heap_chill_private(void)
-{
-	return chill_warmest(true) || sal_heap_chill_range(SAL_MAIN_RANGE) || chill_warmest(false);
+	return there > 0 && sal_heap_chill_range(range, there < bytes ? there : bytes);
 }
 
 /* Under the lock, which it releases. False: nothing is warm. */
-bool sal_heap_chill_one(void)
+bool sal_heap_chill_some(uint64_t bytes)
 {
-	return sal_heap_chill_private() || sal_heap_chill_exposed(SAL_NO_METER);
+	return chill_warmest(true, bytes) || sal_heap_chill_range(SAL_MAIN_RANGE, bytes) ||
+	       chill_warmest(false, bytes) || sal_heap_chill_exposed(SAL_NO_METER);
+}
+
+/* Under the lock, which it may release. Warm pages go until there is room for so many bytes more. */
+void sal_heap_make_room(uint64_t more_bytes)
+{
+	uint64_t beyond = sal_heap_beyond(more_bytes);
+
+	while (beyond > 0 && sal_heap_chill_some(beyond))
+		beyond = sal_heap_beyond(more_bytes);
 }
 
 void sal_heap_trim(uint64_t left_bytes)
 {
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
-	while (sal_heap_state.warm > left_bytes && sal_heap_chill_one())
+	while (sal_heap_state.warm > left_bytes &&
+	       sal_heap_chill_some(sal_heap_state.warm - left_bytes))
 		;
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);
 }
@@ -213,20 +226,21 @@ void sal_heap_trim(uint64_t left_bytes)
 static uint32_t take_span(uint32_t range, uint32_t pages, uint32_t align, bool is_metered,
 			  bool *out_is_cold)
 {
-	uint32_t span = sal_pages_take(&sal_heap_state.pages, range, pages, align, SAL_SPAN_WARM);
+	struct sal_pages *p = &sal_heap_state.pages;
+	uint32_t span = sal_pages_take(p, range, pages, align, SAL_SPAN_WARM), warm = pages;
 
+	if (!span && is_metered)
+		sal_heap_make_room((uint64_t)pages * SAL_PAGE_BYTES);
+	if (!span)
+		span = sal_pages_take_joint(p, range, pages, align, &warm);
 	*out_is_cold = !span;
 	if (span) {
-		sal_heap_count_warm(span, false);
+		count_warm(span, (uint64_t)warm * SAL_PAGE_BYTES, false);
 		return span;
 	}
-	while (is_metered && !sal_heap_is_within((uint64_t)pages * SAL_PAGE_BYTES) &&
-	       sal_heap_chill_one())
-		;
-	span = sal_pages_take(&sal_heap_state.pages, range, pages, align, SAL_SPAN_COLD);
+	span = sal_pages_take(p, range, pages, align, SAL_SPAN_COLD);
 	if (!span && range != SAL_MAIN_RANGE) /* the lane has no addresses left */
-		return sal_pages_take(&sal_heap_state.pages, SAL_MAIN_RANGE, pages, align,
-				      SAL_SPAN_COLD);
+		return sal_pages_take(p, SAL_MAIN_RANGE, pages, align, SAL_SPAN_COLD);
 	return span;
 }
 
@@ -283,7 +297,7 @@ static bool may_be_warm(uint32_t span)
 	uint64_t bytes = sal_heap_span_bytes(span);
 
 	if (!is_in_main(span))
-		return range->warm + bytes <= range->keep;
+		return range->warm + bytes <= sal_heap_warm_max(range);
 	return sal_heap_state.warm - sal_heap_state.lanes_warm + sal_heap_state.lanes_bytes +
 		       bytes <=
 	       atomic_load_explicit(&sal_heap_state.keep, memory_order_relaxed);
@@ -306,20 +320,40 @@ void sal_heap_uncount(uint32_t index)
 	count(index, false);
 }
 
+/*
+ * The last scratch is what the next iteration needs. So other warm pages of its lane give way to a
+ * block that becomes free; and if the lane became larger, arrays of the past do. Under the lock,
+ * which it may release.
+ */
+static void prefer_scratch(uint32_t span)
+{
+	const struct sal_heap_range *range = sal_heap_range(span);
+	uint32_t index = sal_pages_range(&sal_heap_state.pages, span);
+	uint64_t bytes = sal_heap_span_bytes(span), max = sal_heap_warm_max(range), all;
+
+	while (bytes <= max && range->warm + bytes > max &&
+	       sal_heap_chill_range(index, range->warm + bytes - max))
+		;
+	for (;;) {
+		all = sal_heap_state.warm + bytes;
+		if (!may_be_warm(span) || all <= sal_heap_state.keep ||
+		    !(chill_warmest(true, all - sal_heap_state.keep) ||
+		      sal_heap_chill_range(SAL_MAIN_RANGE, all - sal_heap_state.keep)))
+			break;
+	}
+}
+
 /* Under the lock, which it may release. */
 static void give_private(uint32_t span)
 {
 	bool stays;
 
-	/* A lane that became larger: arrays of the past give way. */
-	while (!is_in_main(span) && may_be_warm(span) &&
-	       sal_heap_state.warm + sal_heap_span_bytes(span) > sal_heap_state.keep &&
-	       (chill_warmest(true) || sal_heap_chill_range(SAL_MAIN_RANGE)))
-		;
+	if (!is_in_main(span))
+		prefer_scratch(span);
 	stays = sal_heap_may_stay(span);
 	sal_heap_uncount(span);
 	if (stays) {
-		sal_heap_count_warm(span, true);
+		count_warm(span, sal_heap_span_bytes(span), true);
 		sal_pages_give(&sal_heap_state.pages, span, SAL_SPAN_WARM);
 	} else {
 		chill(span);
@@ -400,8 +434,8 @@ void sal_heap_fill(void *bytes, size_t size)
 	if (index && sal_heap_state.pages.spans[index].is_empty) {
 		struct sal_span *span = &sal_heap_state.pages.spans[index];
 
-		while (span->meter && !sal_heap_is_within(size) && sal_heap_chill_one())
-			;
+		if (span->meter)
+			sal_heap_make_room(size);
 		sal_heap_count_again(index);
 		span->is_empty = false;
 	}

@@ -62,10 +62,30 @@ static inline void *sal_heap_span_at(uint32_t span)
 	return sal_heap_state.base + (size_t)sal_heap_state.pages.spans[span].page * SAL_PAGE_BYTES;
 }
 
+/* By so much would blocks and warm pages be more than the limit. */
+static inline uint64_t sal_heap_beyond(uint64_t more_bytes)
+{
+	uint64_t all = sal_heap_state.metered + sal_heap_state.warm + more_bytes;
+	uint64_t limit = atomic_load_explicit(&sal_heap_state.limit, memory_order_relaxed);
+
+	return all > limit ? all - limit : 0;
+}
+
 static inline bool sal_heap_is_within(uint64_t more_bytes)
 {
-	return sal_heap_state.metered + sal_heap_state.warm + more_bytes <=
-	       atomic_load_explicit(&sal_heap_state.limit, memory_order_relaxed);
+	return sal_heap_beyond(more_bytes) == 0;
+}
+
+/*
+ * So many bytes may be warm in the range of a lane: what an iteration takes, and a little more for
+ * holes between its blocks. Without that, an iteration that needs one page more than the lane has
+ * would give its largest block back, each time.
+ */
+static inline uint64_t sal_heap_warm_max(const struct sal_heap_range *range)
+{
+	uint64_t keep = atomic_load_explicit(&range->keep, memory_order_relaxed);
+
+	return keep > 0 ? keep + keep / 16 + (UINT64_C(1) << 20) : 0;
 }
 
 static inline struct sal_heap_range *sal_heap_range(uint32_t span)
@@ -82,12 +102,14 @@ void sal_heap_count_again(uint32_t span);
 void sal_heap_uncount(uint32_t span);
 /* The pages of a block that is going to be free may stay: there is room for so many warm ones. */
 bool sal_heap_may_stay(uint32_t span);
-/* The pages of this span become warm, or are not warm any more. */
-void sal_heap_count_warm(uint32_t span, bool comes);
-/* Some warm pages go, of this range or of any. False: there are none. All release the lock. */
-bool sal_heap_chill_range(uint32_t range);
-bool sal_heap_chill_private(void);
-bool sal_heap_chill_one(void);
+/*
+ * Warm pages go, of this range or of any: so many bytes, fewer or somewhat more. False: there are
+ * none. Both release the lock.
+ */
+bool sal_heap_chill_range(uint32_t range, uint64_t bytes);
+bool sal_heap_chill_some(uint64_t bytes);
+/* Warm pages go until so many bytes more are within the limit. May release the lock. */
+void sal_heap_make_room(uint64_t more_bytes);
 
 /* In scratch.c */
 

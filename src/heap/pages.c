@@ -198,36 +198,91 @@ static void use(struct sal_pages *p, uint32_t index)
 	p->starts[s->page] = index;
 }
 
+/* Out of its bin, without the pages before the first aligned one. SAL_NO_SPAN: the table is full. */
+static uint32_t take_aligned(struct sal_pages *p, uint32_t index, uint32_t align)
+{
+	uint32_t lead = lead_of(&p->spans[index], align), rest;
+
+	bin_remove(p, index);
+	if (!lead)
+		return index;
+	rest = cut(p, index, lead);
+	bin_add(p, index);
+	return rest;
+}
+
+/* The span is in no bin. Pages beyond `count` go into one. */
+static void leave_rest(struct sal_pages *p, uint32_t index, uint32_t count)
+{
+	uint32_t rest;
+
+	if (p->spans[index].count <= count)
+		return;
+	rest = cut(p, index, count);
+	if (rest)
+		bin_add(p, rest); /* else the block has more pages than it needs */
+}
+
 uint32_t sal_pages_take(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
 			enum sal_span_state from)
 {
 	uint32_t index = find_free(p, count, align, &p->bins[range][from]);
-	uint32_t lead, rest;
 
+	index = index ? take_aligned(p, index, align) : SAL_NO_SPAN;
 	if (!index)
 		return SAL_NO_SPAN;
-	bin_remove(p, index);
-	lead = lead_of(&p->spans[index], align);
-	if (lead) {
-		rest = cut(p, index, lead);
-		bin_add(p, index);
-		if (!rest)
-			return SAL_NO_SPAN;
-		index = rest;
-	}
-	if (p->spans[index].count > count) {
-		rest = cut(p, index, count);
-		if (rest)
-			bin_add(p, rest); /* else the block has more pages than it needs */
-	}
+	leave_rest(p, index, count);
 	use(p, index);
 	return index;
 }
 
-void sal_pages_take_span(struct sal_pages *p, uint32_t span)
+/* Neighbours in no bin become one. */
+static void merge(struct sal_pages *p, uint32_t index, uint32_t after)
 {
+	struct sal_span *s = &p->spans[index];
+
+	s->count += p->spans[after].count;
+	s->after = p->spans[after].after;
+	if (s->after)
+		p->spans[s->after].before = index;
+	drop_entry(p, after);
+}
+
+uint32_t sal_pages_take_joint(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
+			      uint32_t *out_warm)
+{
+	uint32_t cold = sal_pages_largest(p, range, SAL_SPAN_COLD);
+	uint32_t warm = cold ? p->spans[cold].before : SAL_NO_SPAN;
+	uint32_t lead = warm ? lead_of(&p->spans[warm], align) : 0;
+
+	*out_warm = 0;
+	if (!warm || p->spans[warm].state != SAL_SPAN_WARM || sal_pages_range(p, warm) != range ||
+	    lead >= p->spans[warm].count || suits(&p->spans[warm], count, align) ||
+	    (uint64_t)lead + count > (uint64_t)p->spans[warm].count + p->spans[cold].count)
+		return SAL_NO_SPAN;
+	warm = take_aligned(p, warm, align);
+	if (!warm)
+		return SAL_NO_SPAN;
+	*out_warm = p->spans[warm].count;
+	bin_remove(p, cold);
+	leave_rest(p, cold, count - *out_warm);
+	merge(p, warm, cold);
+	use(p, warm);
+	return warm;
+}
+
+uint32_t sal_pages_take_end(struct sal_pages *p, uint32_t span, uint32_t count)
+{
+	uint32_t end;
+
 	bin_remove(p, span);
-	use(p, span);
+	end = p->spans[span].count > count ? cut(p, span, p->spans[span].count - count) : 0;
+	if (end)
+		bin_add(p, span);
+	else
+		end = span;
+	use(p, end);
+	return end;
 }
 
 /* Two neighbours that are free in the same way, and in one range. */
@@ -240,17 +295,12 @@ static bool can_join(const struct sal_pages *p, uint32_t before, uint32_t after)
 /* Join the neighbour behind, if it is free in the same way. Neither is in a bin afterwards. */
 static void join_after(struct sal_pages *p, uint32_t index)
 {
-	struct sal_span *s = &p->spans[index];
-	uint32_t after = s->after;
+	uint32_t after = p->spans[index].after;
 
 	if (!can_join(p, index, after))
 		return;
 	bin_remove(p, after);
-	s->count += p->spans[after].count;
-	s->after = p->spans[after].after;
-	if (s->after)
-		p->spans[s->after].before = index;
-	drop_entry(p, after);
+	merge(p, index, after);
 }
 
 void sal_pages_give(struct sal_pages *p, uint32_t span, enum sal_span_state as)

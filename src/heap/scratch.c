@@ -17,7 +17,8 @@ void sal_heap_keep_lane(uint32_t lane, uint64_t bytes, bool *out_has_more)
 	struct sal_heap_range *range = &sal_heap_state.ranges[range_of(lane)];
 
 	atomic_store_explicit(&range->keep, bytes, memory_order_relaxed);
-	*out_has_more |= atomic_load_explicit(&range->warm, memory_order_relaxed) > bytes;
+	*out_has_more |= atomic_load_explicit(&range->warm, memory_order_relaxed) >
+			 sal_heap_warm_max(range);
 }
 
 /* A block that lies in the lane since so many iterations is no scratch. Under the lock. */
@@ -131,7 +132,8 @@ void sal_heap_settle(void)
 	for (uint32_t i = 1; i < SAL_RANGES_MAX; i++) {
 		struct sal_heap_range *range = &sal_heap_state.ranges[i];
 
-		while (range->warm > range->keep && sal_heap_chill_range(i))
+		while (range->warm > sal_heap_warm_max(range) &&
+		       sal_heap_chill_range(i, range->warm - sal_heap_warm_max(range)))
 			;
 	}
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);

@@ -102,6 +102,34 @@ static void test_ranges_stay_apart(void **state)
 	assert_true(sal_pages_check(p));
 }
 
+/* A range whose warm pages do not suffice grows where they end, and shrinks there. */
+static void test_grows_at_its_end(void **state)
+{
+	struct sal_pages *p = *state;
+	uint32_t span = sal_pages_take(p, 1, 10, 1, SAL_SPAN_COLD), warm, first;
+
+	sal_pages_give(p, span, SAL_SPAN_WARM);
+	first = p->spans[sal_pages_first(p, 1)].page;
+	span = sal_pages_take_joint(p, 1, 15, 1, &warm);
+	assert_int_equal(warm, 10);
+	assert_int_equal(p->spans[span].page, first);
+	assert_int_equal(p->spans[span].count, 15);
+	assert_true(sal_pages_check(p));
+	assert_false(sal_pages_take_joint(p, 1, 15, 1, &warm)); /* nothing is warm */
+	sal_pages_give(p, span, SAL_SPAN_WARM);
+	assert_false(sal_pages_take_joint(p, 1, 15, 1, &warm)); /* all is warm */
+	assert_false(sal_pages_take_joint(p, 1, OTHER_PAGES + 1, 1, &warm));
+	span = sal_pages_take_end(p, sal_pages_largest(p, 1, SAL_SPAN_WARM), 4);
+	assert_int_equal(p->spans[span].page, first + 11);
+	assert_int_equal(p->spans[span].count, 4);
+	sal_pages_give(p, span, SAL_SPAN_COLD);
+	span = sal_pages_take_end(p, sal_pages_largest(p, 1, SAL_SPAN_WARM), 400);
+	assert_int_equal(p->spans[span].page, first);
+	assert_int_equal(p->spans[span].count, 11);
+	sal_pages_give(p, span, SAL_SPAN_COLD);
+	assert_true(sal_pages_check(p));
+}
+
 static void test_full(void **state)
 {
 	struct sal_pages *p = *state;
@@ -129,6 +157,7 @@ static void test_random(void **state)
 	for (int i = 0; i < 20000; i++) {
 		struct block *b = &blocks[rng_below(&rng, 256)];
 		enum sal_span_state state_of = rng_below(&rng, 2) ? SAL_SPAN_WARM : SAL_SPAN_COLD;
+		uint32_t warm;
 
 		if (b->span) {
 			assert_true(p->spans[b->span].count >= b->count);
@@ -138,6 +167,9 @@ static void test_random(void **state)
 			b->count = 1 + (uint32_t)rng_below(&rng, 12);
 			b->span = sal_pages_take(p, SAL_MAIN_RANGE, b->count,
 						 1u << rng_below(&rng, 3), state_of);
+			if (!b->span)
+				b->span = sal_pages_take_joint(p, SAL_MAIN_RANGE, b->count,
+							       1u << rng_below(&rng, 3), &warm);
 		}
 		assert_true(sal_pages_check(p));
 	}
@@ -147,8 +179,9 @@ static void test_random(void **state)
 	while (sal_pages_largest(p, SAL_MAIN_RANGE, SAL_SPAN_WARM)) {
 		uint32_t span = sal_pages_largest(p, SAL_MAIN_RANGE, SAL_SPAN_WARM);
 
-		sal_pages_take_span(p, span);
+		span = sal_pages_take_end(p, span, 1 + (uint32_t)rng_below(&rng, 12));
 		sal_pages_give(p, span, SAL_SPAN_COLD);
+		assert_true(sal_pages_check(p));
 	}
 	assert_true(sal_pages_check(p));
 	assert_true(sal_pages_take(p, SAL_MAIN_RANGE, PAGES, 1, SAL_SPAN_COLD));
@@ -161,6 +194,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_warm_and_cold_stay_apart, start, stop),
 		cmocka_unit_test_setup_teardown(test_alignment, start, stop),
 		cmocka_unit_test_setup_teardown(test_ranges_stay_apart, start, stop),
+		cmocka_unit_test_setup_teardown(test_grows_at_its_end, start, stop),
 		cmocka_unit_test_setup_teardown(test_full, start, stop),
 		cmocka_unit_test_setup_teardown(test_random, start, stop),
 	};
