@@ -72,11 +72,15 @@ bool sal_is_satisfied(const struct sal_session *s)
 	return now.persist_bytes <= s->held_bytes && now.ephem_bytes <= s->ephem_bytes;
 }
 
-/* Must the request for bytes wait until the queued iteration has run? They do not fit together. */
+/* Must the request for bytes wait until an iteration of the session has run? They do not fit together. */
 static bool need_comes_later(const struct sal_engine *e, const struct sal_session *s)
 {
+	struct sal_needs wants = sal_wants(e, s);
+
+	if (s->running && !fits_in(at_most(e, s), wants))
+		return true;
 	return !TAILQ_EMPTY(&s->queue) && sal_is_satisfied(s) &&
-	       sal_wants(e, s).persist_bytes < s->asked_bytes;
+	       wants.persist_bytes < s->asked_bytes;
 }
 
 bool sal_waits_for_memory(const struct sal_engine *e, const struct sal_session *s)

@@ -210,8 +210,6 @@ void sal_engine_need(struct sal_engine *e, uint64_t now_ns, struct sal_session *
 	bool more = persist_bytes > s->tracked_bytes;
 
 	sal_begin(e, now_ns, SAL_NEED, s, NULL, persist_bytes);
-	if (s->running) /* the running iteration retains its scratch */
-		needs.ephem_bytes = s->running->needs.ephem_bytes;
 	if (s->refused)
 		sal_refuse(e, s, needs, NULL, SAL_REFUSE_CAPACITY);
 	if (s->closing || s->refused || sal_refuse_too_large(e, s, needs, NULL))

@@ -174,14 +174,35 @@ static void test_limit_of_a_session(void **state)
 	assert_int_equal(r->value, 200);
 	drv_submit(&d, a, 100, 100);
 	assert_true(drv_runs(a));
-	drv_need(&d, a, 101);
+	drv_need(&d, a, 201);
 	assert_int_equal(a->refusals, 2);
+	drv_need(&d, a, 101); /* fits when the iteration has ended */
+	assert_int_equal(a->refusals, 2);
+	assert_int_equal(a->s->held_bytes, 100);
 	/* The operator raises the limit while the job runs. */
 	job.limit_bytes = 0;
 	drv_declare(&d, a, &job);
-	drv_need(&d, a, 101);
 	assert_int_equal(a->refusals, 2);
 	assert_int_equal(a->s->held_bytes, 101);
+}
+
+/* An array that does not fit beside the session's own iteration waits for its end. */
+static void test_need_beside_an_iteration(void **state)
+{
+	struct sal_job job = { .declared = { 50, 50 } };
+	struct drv_job *a;
+
+	(void)state;
+	start(&sal_policy_fair);
+	a = drv_open_job(&d, &job);
+	drv_submit(&d, a, 100, 900); /* the whole device */
+	assert_true(drv_runs(a));
+	drv_need(&d, a, 150);
+	assert_int_equal(a->refusals, 0);
+	assert_int_equal(a->s->held_bytes, 100);
+	drv_done(&d, a, MS);
+	assert_int_equal(a->s->held_bytes, 150);
+	assert_int_equal(a->refusals, 0);
 }
 
 /* A client that asks for absurd sizes is refused, and can go on. */
@@ -650,6 +671,7 @@ int main(void)
 		T(test_no_lost_run_slot_after_refusals),
 		T(test_refused_session_gets_answers_and_a_second_chance),
 		T(test_limit_of_a_session),
+		T(test_need_beside_an_iteration),
 		T(test_absurd_sizes),
 		T(test_undeclared_needs_are_tracked),
 		T(test_declared_bytes_stay_reserved),
