@@ -156,7 +156,9 @@ static void count_warm(uint32_t span, uint64_t bytes, bool comes)
 bool sal_heap_chill_range(uint32_t range, uint64_t bytes)
 {
 	uint64_t pages = (bytes + SAL_PAGE_BYTES - 1) / SAL_PAGE_BYTES;
-	uint32_t span = sal_pages_largest(&sal_heap_state.pages, range, SAL_SPAN_WARM);
+	uint32_t span = range == SAL_MAIN_RANGE
+				? sal_pages_largest(&sal_heap_state.pages, range, SAL_SPAN_WARM)
+				: sal_pages_last_warm(&sal_heap_state.pages, range);
 
 	if (!span)
 		return false;
@@ -222,25 +224,39 @@ void sal_heap_trim(uint64_t left_bytes)
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);
 }
 
-/* Under the lock, which it may release. */
-static uint32_t take_span(uint32_t range, uint32_t pages, uint32_t align, bool is_metered,
-			  bool *out_is_cold)
+/* In the main range. Under the lock, which it may release. */
+static uint32_t take_lasting(uint32_t pages, uint32_t align, bool is_metered, bool *out_is_cold)
 {
 	struct sal_pages *p = &sal_heap_state.pages;
-	uint32_t span = sal_pages_take(p, range, pages, align, SAL_SPAN_WARM), warm = pages;
+	uint32_t span = sal_pages_take(p, SAL_MAIN_RANGE, pages, align, SAL_SPAN_WARM);
 
-	if (!span && is_metered)
-		sal_heap_make_room((uint64_t)pages * SAL_PAGE_BYTES);
-	if (!span)
-		span = sal_pages_take_joint(p, range, pages, align, &warm);
 	*out_is_cold = !span;
 	if (span) {
-		count_warm(span, (uint64_t)warm * SAL_PAGE_BYTES, false);
+		count_warm(span, sal_heap_span_bytes(span), false);
 		return span;
 	}
-	span = sal_pages_take(p, range, pages, align, SAL_SPAN_COLD);
-	if (!span && range != SAL_MAIN_RANGE) /* the lane has no addresses left */
-		return sal_pages_take(p, SAL_MAIN_RANGE, pages, align, SAL_SPAN_COLD);
+	if (is_metered)
+		sal_heap_make_room((uint64_t)pages * SAL_PAGE_BYTES);
+	return sal_pages_take(p, SAL_MAIN_RANGE, pages, align, SAL_SPAN_COLD);
+}
+
+/*
+ * At the lowest address of the lane's range where there is room. SAL_NO_SPAN: the range has no
+ * addresses left, or too many blocks. Under the lock, which it may release.
+ */
+static uint32_t take_scratch(uint32_t range, uint32_t pages, uint32_t align, bool *out_is_cold)
+{
+	uint32_t warm,
+		span = sal_pages_take_lowest(&sal_heap_state.pages, range, pages, align, &warm);
+	struct sal_span *s = &sal_heap_state.pages.spans[span];
+
+	*out_is_cold = !warm;
+	if (!span)
+		return SAL_NO_SPAN;
+	count_warm(span, (uint64_t)warm * SAL_PAGE_BYTES, false);
+	s->is_empty = true; /* nobody counts it meanwhile */
+	sal_heap_make_room(sal_heap_span_bytes(span));
+	s->is_empty = false;
 	return span;
 }
 
@@ -261,9 +277,11 @@ void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero)
 	range = sal_heap_range_for(payer, (uint32_t)pages);
 	if (sal_heap_is_wished(pages, align_pages, payer))
 		span = sal_heap_take_exposed((uint32_t)pages, payer.meter, out_is_zero);
+	if (!span && range != SAL_MAIN_RANGE)
+		span = take_scratch(range, (uint32_t)pages, (uint32_t)align_pages, out_is_zero);
 	if (!span)
-		span = take_span(range, (uint32_t)pages, (uint32_t)align_pages,
-				 payer.meter != SAL_NO_METER, out_is_zero);
+		span = take_lasting((uint32_t)pages, (uint32_t)align_pages,
+				    payer.meter != SAL_NO_METER, out_is_zero);
 	if (span) {
 		sal_heap_state.pages.spans[span].meter = payer.meter;
 		sal_heap_state.pages.spans[span].begin = sal_heap_range(span)->begins;

@@ -6,6 +6,8 @@
 
 /* So many spans of the wanted size are tried. */
 #define TRIES 16
+/* So many spans are looked at in the order of addresses. */
+#define LOOKED_AT_MAX 256u
 
 /* Pages of a table are there when they are first written. */
 static void *map_table(size_t bytes)
@@ -248,27 +250,69 @@ static void merge(struct sal_pages *p, uint32_t index, uint32_t after)
 	drop_entry(p, after);
 }
 
-uint32_t sal_pages_take_joint(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
-			      uint32_t *out_warm)
+/*
+ * The first of free neighbours, warm or cold, that together suit, in the order of addresses. Of very
+ * many spans it looks at some only. SAL_NO_SPAN: none.
+ */
+static uint32_t find_lowest(const struct sal_pages *p, uint32_t range, uint32_t count,
+			    uint32_t align)
 {
-	uint32_t cold = sal_pages_largest(p, range, SAL_SPAN_COLD);
-	uint32_t warm = cold ? p->spans[cold].before : SAL_NO_SPAN;
-	uint32_t lead = warm ? lead_of(&p->spans[warm], align) : 0;
+	uint32_t i = sal_pages_first(p, range), first = SAL_NO_SPAN, n;
+	uint64_t pages = 0;
+
+	for (n = 0; i && sal_pages_range(p, i) == range && n < LOOKED_AT_MAX; n++) {
+		const struct sal_span *s = &p->spans[i];
+
+		if (s->state == SAL_SPAN_USED) {
+			first = SAL_NO_SPAN;
+		} else if (first || lead_of(s, align) < s->count) {
+			pages = first ? pages + s->count : s->count;
+			first = first ? first : i;
+			if (lead_of(&p->spans[first], align) + (uint64_t)count <= pages)
+				return first;
+		}
+		i = s->after;
+	}
+	return SAL_NO_SPAN;
+}
+
+uint32_t sal_pages_take_lowest(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
+			       uint32_t *out_warm)
+{
+	uint32_t first = find_lowest(p, range, count, align), next, part;
 
 	*out_warm = 0;
-	if (!warm || p->spans[warm].state != SAL_SPAN_WARM || sal_pages_range(p, warm) != range ||
-	    lead >= p->spans[warm].count || suits(&p->spans[warm], count, align) ||
-	    (uint64_t)lead + count > (uint64_t)p->spans[warm].count + p->spans[cold].count)
+	first = first ? take_aligned(p, first, align) : SAL_NO_SPAN;
+	if (!first)
 		return SAL_NO_SPAN;
-	warm = take_aligned(p, warm, align);
-	if (!warm)
-		return SAL_NO_SPAN;
-	*out_warm = p->spans[warm].count;
-	bin_remove(p, cold);
-	leave_rest(p, cold, count - *out_warm);
-	merge(p, warm, cold);
-	use(p, warm);
-	return warm;
+	for (next = first;; next = p->spans[first].after) {
+		if (next != first)
+			bin_remove(p, next);
+		leave_rest(p, next, count);
+		part = p->spans[next].count;
+		*out_warm += p->spans[next].state == SAL_SPAN_WARM ? part : 0;
+		if (next != first)
+			merge(p, first, next);
+		if (part >= count)
+			break;
+		count -= part;
+	}
+	use(p, first);
+	return first;
+}
+
+uint32_t sal_pages_last_warm(const struct sal_pages *p, uint32_t range)
+{
+	uint32_t i = range < p->plan.others ? p->spans[sal_pages_first(p, range + 1)].before
+					    : SAL_NO_SPAN;
+	uint32_t n;
+
+	for (n = 0; i && sal_pages_range(p, i) == range && n < LOOKED_AT_MAX; n++) {
+		if (p->spans[i].state == SAL_SPAN_WARM)
+			return i;
+		i = p->spans[i].before;
+	}
+	return sal_pages_largest(p, range, SAL_SPAN_WARM);
 }
 
 uint32_t sal_pages_take_end(struct sal_pages *p, uint32_t span, uint32_t count)

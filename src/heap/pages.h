@@ -93,11 +93,13 @@ void sal_pages_give(struct sal_pages *p, uint32_t span, enum sal_span_state as);
 /* The largest bin of a range's spans of this state: its first span. SAL_NO_SPAN: there is none. */
 uint32_t sal_pages_largest(const struct sal_pages *p, uint32_t range, enum sal_span_state state);
 /*
- * The same from a warm span and the cold one behind it: the range grows where it ends. out_warm: so
- * many of the pages were warm.
+ * The same from the lowest free pages, warm or cold, so that the range stays short. out_warm: so many
+ * of them were warm. SAL_NO_SPAN also if the range has very many spans.
  */
-uint32_t sal_pages_take_joint(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
-			      uint32_t *out_warm);
+uint32_t sal_pages_take_lowest(struct sal_pages *p, uint32_t range, uint32_t count, uint32_t align,
+			       uint32_t *out_warm);
+/* A warm span near the end of the range. SAL_NO_SPAN: there is none. */
+uint32_t sal_pages_last_warm(const struct sal_pages *p, uint32_t range);
 /* Take the last pages of a free span, at most `count`, at least 1. */
 uint32_t sal_pages_take_end(struct sal_pages *p, uint32_t span, uint32_t count);
 /* The used span that starts at this page. SAL_NO_SPAN: there is none. */

@@ -70,7 +70,7 @@ static void test_limit(void **state)
 	sal_heap_give(small);
 	large = heap_take(7 * MIB);
 	assert_int_equal(sal_heap_view().metered, 7 * MIB);
-	assert_int_equal(sal_heap_view().warm, 0);
+	assert_int_equal(sal_heap_view().warm, 3 * MIB); /* only so many had to go */
 	sal_heap_give(large);
 	sal_meter_close(meter);
 }

@@ -106,20 +106,22 @@ static void test_ranges_stay_apart(void **state)
 static void test_grows_at_its_end(void **state)
 {
 	struct sal_pages *p = *state;
-	uint32_t span = sal_pages_take(p, 1, 10, 1, SAL_SPAN_COLD), warm, first;
+	uint32_t span = sal_pages_take(p, 1, 10, 1, SAL_SPAN_COLD), warm, first, more;
 
 	sal_pages_give(p, span, SAL_SPAN_WARM);
 	first = p->spans[sal_pages_first(p, 1)].page;
-	span = sal_pages_take_joint(p, 1, 15, 1, &warm);
+	span = sal_pages_take_lowest(p, 1, 15, 1, &warm);
 	assert_int_equal(warm, 10);
 	assert_int_equal(p->spans[span].page, first);
 	assert_int_equal(p->spans[span].count, 15);
 	assert_true(sal_pages_check(p));
-	assert_false(sal_pages_take_joint(p, 1, 15, 1, &warm)); /* nothing is warm */
+	more = sal_pages_take_lowest(p, 1, 5, 8, &warm);
+	assert_int_equal(warm, 0);
+	assert_int_equal(p->spans[more].page % 8, 0);
+	sal_pages_give(p, more, SAL_SPAN_COLD);
 	sal_pages_give(p, span, SAL_SPAN_WARM);
-	assert_false(sal_pages_take_joint(p, 1, 15, 1, &warm)); /* all is warm */
-	assert_false(sal_pages_take_joint(p, 1, OTHER_PAGES + 1, 1, &warm));
-	span = sal_pages_take_end(p, sal_pages_largest(p, 1, SAL_SPAN_WARM), 4);
+	assert_false(sal_pages_take_lowest(p, 1, OTHER_PAGES + 1, 1, &warm));
+	span = sal_pages_take_end(p, sal_pages_last_warm(p, 1), 4);
 	assert_int_equal(p->spans[span].page, first + 11);
 	assert_int_equal(p->spans[span].count, 4);
 	sal_pages_give(p, span, SAL_SPAN_COLD);
@@ -168,8 +170,8 @@ static void test_random(void **state)
 			b->span = sal_pages_take(p, SAL_MAIN_RANGE, b->count,
 						 1u << rng_below(&rng, 3), state_of);
 			if (!b->span)
-				b->span = sal_pages_take_joint(p, SAL_MAIN_RANGE, b->count,
-							       1u << rng_below(&rng, 3), &warm);
+				b->span = sal_pages_take_lowest(p, SAL_MAIN_RANGE, b->count,
+								1u << rng_below(&rng, 3), &warm);
 		}
 		assert_true(sal_pages_check(p));
 	}
