@@ -17,7 +17,8 @@ demo: all ## five acts: the same jobs without Salus and with it, and a page abou
 
 test: all ## run every test
 	@ctest --test-dir build --parallel $(JOBS) --output-on-failure --no-tests=error
-	@.venv/bin/python -m pytest tests
+	@.venv/bin/python -m pytest -n $(JOBS) --dist worksteal -m 'not alone' tests
+	@.venv/bin/python -m pytest -m alone tests
 
 test-plugins: all ## try other plugins, and all tests of devices on the discrete test device
 	@tools/test_plugins

@@ -5,6 +5,7 @@ The same list then runs in `salus sim`, with the measured times of the jobs alon
 """
 
 import csv
+import itertools
 import json
 import os
 import subprocess
@@ -13,22 +14,25 @@ from arrangements import Arrival, Free, play_each
 from kit import OTHERS, completion, lost, makespan, play_in
 from machine import median
 from sharing_rows import percentile
-from workload import SCRIPT, draw, fill_caches, measure_kinds, roomy
+from workload import SCRIPT, draw, fill_caches, filled_by, measure_kinds, roomy
 
 FIGURE = "table 1"
-ESTIMATE_S = (62, 2180)
+ESTIMATE_S = (90, 1700)
 SEED = 12
-POLICIES = ("srtf", "fair", "pack", "las")
+POLICIES = ("srtf", "fair", "pack")
 
 
 def measure(stage, record, options):
     # A process needs most of a second of processor time to start. With more jobs the quick run would measure starts.
-    count, shortest_s, longest_s, within_s = options.pick((6, 0.2, 2, 4), (100, 0.5, 6, 60))
+    count, shortest_s, longest_s, within_s = options.pick((8, 0.3, 4, 3), (100, 0.4, 5, 60))
     batches = options.pick((32,), (32, 128))
     fill_caches(stage, (8, *batches))
     kinds = measure_kinds(stage, batches, (0, 0.2, 0.5), options.pick(60, 300))
     for kind in kinds:
         record.add(f"batch {kind.batch}, {kind.part:.0%} on the host", "a step alone", kind.step_s * 1e3, "ms")
+    util = [filled_by(stage, kind, options.pick(200, 600)) for kind in kinds]
+    for kind, part in zip(kinds, util):
+        record.add(f"batch {kind.batch}, {kind.part:.0%} on the host", "fills of the device", part * 100, "%")
     arrivals = draw(kinds, count, shortest_s, longest_s, within_s, SEED)
     memory = roomy(stage, max(batches), count)
     start_s = startup_s(stage)
@@ -38,8 +42,9 @@ def measure(stage, record, options):
         results[name] = play_in(stage, name, arrivals, memory)
         report(record, name, results[name])
     compare(record, results)
+    util = dict(zip(arrivals, itertools.cycle(util)))
     for policy in ("srtf", "fair"):
-        simulate(stage, record, policy, arrivals, results[policy], start_s)
+        simulate(stage, record, policy, util, results[policy], start_s)
 
 
 def startup_s(stage):
@@ -60,24 +65,25 @@ def report(record, name, played):
 
 def compare(record, results):
     mean = {name: sum(completion(played)) / len(completion(played)) for name, played in results.items()}
-    for policy in set(results) - set(OTHERS):
+    for policy in [name for name in results if name not in OTHERS]:
         for other in OTHERS:
             bar = ">= 3" if (policy, other) == ("srtf", "exclusive") else ">= 1" if policy in ("srtf", "fair", "pack") else None
             record.add(f"{policy} against {other}", "mean completion, times less", mean[other] / mean[policy], "", bar, SEED)
     record.add("srtf against exclusive", "makespan", makespan(results["srtf"]) / makespan(results["exclusive"]), "", "<= 1", SEED)
 
 
-def simulate(stage, record, policy, arrivals, played, start_s):
-    """Compares completion times with those of `salus sim`. A job is submitted to it when its process has started up."""
+def simulate(stage, record, policy, util, played, start_s):
+    """Compares completion times with those of `salus sim`. A job is submitted to it when its process has started up.
+    util: the part of the device that each job fills."""
     path = os.path.join(stage.dir, "workload.csv")
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(("job", "submit_s", "iterations", "iter_ms", "persistent_mib", "ephemeral_mib"))
-        for one in arrivals:
+        rows.writerow(("job", "submit_s", "iterations", "iter_ms", "persistent_mib", "ephemeral_mib", "util"))
+        for one, part in util.items():
             steps = int(one.argv[one.argv.index("--steps") + 1])
-            rows.writerow((one.name, one.at_s + start_s, steps, one.alone_s / steps * 1e3, 1, 8))
+            rows.writerow((one.name, one.at_s + start_s, steps, one.alone_s / steps * 1e3, 1, 8, round(part, 3)))
     done = subprocess.run([os.path.join(stage.build, "bin", "salus"), "sim", "--workload", path, "--policy", policy,
-                           "--memory", "8GiB", "--jobs", "--json"], capture_output=True, text=True, check=True)
+                           "--memory", "8GiB", "--lanes", "auto", "--jobs", "--json"], capture_output=True, text=True, check=True)
     jobs = {job["job"]: job["jct_s"] + start_s for job in json.loads(done.stdout)["policies"][0]["jobs"]}
     real = {one.name: one.ended_s - one.at_s for one in played if not one.lost}
     errors = [abs(jobs[name] - real[name]) / real[name] for name in real]

@@ -9,9 +9,10 @@ import os
 import random
 import re
 
-from arrangements import Arrival, Free, read_output
+from arrangements import Arrival, Free, Scripts, read_output
 from kit import MIB, Memory, peak_of
 from machine import ROOT, median
+from sharing_stage import DEADLINE_S
 
 SCRIPT = os.path.join(ROOT, "bench", "train_cnn.py")
 
@@ -23,9 +24,13 @@ def argv_of(kind, steps, *more):
     return (SCRIPT, "--steps", str(steps), "--batch", str(kind.batch), "--host", f"{kind.host_ms:.3f}", *more)
 
 
-def trained_s(stage, host, argv):
+def trained_for_s(output):
     """Seconds of the steps after the first, from the script's own output."""
-    return float(re.search(r"trained for ([\d.]+) s", read_output(stage, host, "alone", argv))[1])
+    return float(re.search(r"trained for ([\d.]+) s", output)[1])
+
+
+def trained_s(stage, host, argv):
+    return trained_for_s(read_output(stage, host, "alone", argv))
 
 
 def fill_caches(stage, batches):
@@ -44,19 +49,35 @@ def fill_cache(stage, batch):
 
 
 @functools.cache
-def device_s(stage, batch, steps):
-    """Seconds of a step alone, without host time."""
+def step_alone_s(stage, batch, host_ms, steps):
+    """Seconds of a step alone. JAX computes one step while the host prepares the next."""
     with Free(stage) as free:
-        return median([trained_s(stage, free, argv_of(Kind(batch, 0, 0, 0), steps)) / steps for _ in range(3)])
+        return median([trained_s(stage, free, argv_of(Kind(batch, 0, 0, host_ms), steps)) / steps for _ in range(3)])
 
 
 def measure_kinds(stage, batches, parts, steps):
     """The kinds of jobs: every batch with every part of host time. step_s includes the host's time."""
     kinds = []
     for batch in batches:
-        step_s = device_s(stage, batch, steps)
-        kinds += [Kind(batch, part, step_s / (1 - part), step_s * 1e3 * part / (1 - part)) for part in parts]
+        device_ms = step_alone_s(stage, batch, 0, steps) * 1e3
+        for part in parts:
+            host_ms = device_ms * part / (1 - part)
+            kinds.append(Kind(batch, part, step_alone_s(stage, batch, host_ms, steps), host_ms))
     return kinds
+
+
+def filled_by(stage, kind, steps):
+    """The part of the device that a job of this kind fills, from two at once under pack: two that take as long as one
+    fill half of it each."""
+    argv = argv_of(kind, steps)
+    with stage.daemon("--policy", "pack", "--lanes", "2") as daemon, Scripts(stage, daemon) as scripts:
+        both = [Arrival(name, 0, argv, 1) for name in ("one", "other")]
+        for arrival in both:
+            scripts.start(arrival)
+        while scripts.running:
+            scripts.collect(DEADLINE_S)
+        beside_s = median([trained_for_s(scripts.read(arrival)) for arrival in both]) / steps
+    return min(1, max(0.1, beside_s / kind.step_s / 2))
 
 
 def draw(kinds, count, shortest_s, longest_s, within_s, seed):

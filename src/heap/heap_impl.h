@@ -93,6 +93,19 @@ static inline struct sal_heap_range *sal_heap_range(uint32_t span)
 	return &sal_heap_state.ranges[sal_pages_range(&sal_heap_state.pages, span)];
 }
 
+static inline bool sal_heap_is_in_main(uint32_t span)
+{
+	return sal_pages_range(&sal_heap_state.pages, span) == SAL_MAIN_RANGE;
+}
+
+/* Pages of a lane come to be in memory, or are not any more. */
+static inline void sal_heap_count_in_lanes(uint64_t bytes, bool comes)
+{
+	uint64_t *sum = &sal_heap_state.lanes_bytes;
+
+	*sum = comes ? *sum + bytes : *sum - bytes;
+}
+
 /* In heap.c */
 
 /* The block at this address; SAL_NO_SPAN: no block starts there. */
@@ -100,8 +113,15 @@ uint32_t sal_heap_find(const void *at);
 /* The block comes again, or goes, for its meter and the sums. No run counts it when it comes. */
 void sal_heap_count_again(uint32_t span);
 void sal_heap_uncount(uint32_t span);
+
+/* In warm.c */
+
 /* The pages of a block that is going to be free may stay: there is room for so many warm ones. */
 bool sal_heap_may_stay(uint32_t span);
+/* So many bytes of the span's range become warm, or are not warm any more. */
+void sal_heap_count_warm(uint32_t span, uint64_t bytes, bool comes);
+/* A used span in which nobody is interested: its pages go back. Releases the lock. */
+void sal_heap_chill(uint32_t span);
 /*
  * Warm pages go, of this range or of any: so many bytes, fewer or somewhat more. False: there are
  * none. Both release the lock.
@@ -110,6 +130,12 @@ bool sal_heap_chill_range(uint32_t range, uint64_t bytes);
 bool sal_heap_chill_some(uint64_t bytes);
 /* Warm pages go until so many bytes more are within the limit. May release the lock. */
 void sal_heap_make_room(uint64_t more_bytes);
+/*
+ * The last scratch is what the next iteration needs. So other warm pages of its lane give way to a
+ * block that becomes free; and if the lane became larger, arrays of the past do. May release the
+ * lock.
+ */
+void sal_heap_prefer_scratch(uint32_t span);
 
 /* In scratch.c */
 

@@ -102,6 +102,7 @@ def copy_s(size):
     return best
 
 
+@pytest.mark.alone
 def test_paging_is_as_fast_as_copying(served, patience):
     mib = 400
     daemon, client = served("--memory", "600MiB", env={"SALUS_LOG": "debug"})

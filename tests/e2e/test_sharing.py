@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from sharing import JOBS, Watch, ask, go, number, session_named, used_over
 
+pytestmark = pytest.mark.alone
+
 SPIN = JOBS / "spin.py"
 
 
