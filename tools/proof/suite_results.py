@@ -109,12 +109,12 @@ def rest_rows(files):
         for r in f["rest"]:
             groups.setdefault((r["reason"], f["file"]), []).append(r)
     rows = []
-    for (reason, name), group in sorted(groups.items()):
+    for (reason, name), group in groups.items():
         tests = ", ".join(f"`{r['test'].rpartition('::')[2]}`" for r in group[:20])
         more = f" and {len(group) - 20} more" if len(group) > 20 else ""
         said = f" ({page.cell(group[0]['error'])})" if reason == UNEXPLAINED else ""
         rows.append((page.cell(reason, 400) + said, f"`{name}`", len(group), page.cell(tests, 4000) + more))
-    return rows
+    return sorted(rows + [row for f in files for row in f.get("rest_rows", ())], key=lambda row: row[:2])
 
 
 def as_markdown(files, note):
@@ -124,3 +124,20 @@ def as_markdown(files, note):
     if rows:
         text += "\nThe rest:\n\n" + page.table(("reason", "file", "tests", "which"), rows) + "\n"
     return text
+
+
+def read_markdown(text, note):
+    """The files of a table that as_markdown() wrote under the same note; [] under another one. What did not pass is
+    in "rest_rows", as the table has it."""
+    files = {}
+    if not text.startswith(page.prose(note)):
+        return []
+    for row in filter(None, map(page.cells, text.splitlines())):
+        found = re.fullmatch(r"`(\w+)`( \(part\))?", row[0])
+        if found and len(row) == 5:
+            ran, _, tests = row[1].partition(" of ")
+            files[found[1]] = {"file": found[1], "whole": not found[2], "ran": int(ran), "tests": int(tests or 0),
+                               "of": int(row[2]), "through": int(row[3]), "rest": [], "rest_rows": []}
+        elif len(row) == 4 and row[1].strip("`") in files:
+            files[row[1].strip("`")]["rest_rows"].append((row[0], row[1], int(row[2]), row[3]))
+    return list(files.values())

@@ -10,6 +10,7 @@
 #include "adaptor/buffer/layouts.h"
 #include "adaptor/buffer/loan.h"
 #include "adaptor/buffer/prefetch.h"
+#include "adaptor/buffer/upload.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/rings.h"
@@ -334,7 +335,7 @@ PJRT_Error *adp_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args)
 	return args->event ? NULL : adp_out_of_memory();
 }
 
-static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer **out)
+static PJRT_Error *copy_known(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer **out)
 {
 	struct adp_conn *conn = from->client->conn;
 	struct adp_shape shape = { from->type, from->rank, from->dims, memory,
@@ -366,6 +367,20 @@ static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer *
 	adp_buffer_sent(to);
 	*out = to;
 	return NULL;
+}
+
+static PJRT_Error *copy_to(PJRT_Buffer *from, PJRT_Memory *memory, PJRT_Buffer **out)
+{
+	PJRT_Buffer *known = NULL;
+	PJRT_Error *error;
+
+	if (!from->is_view)
+		return copy_known(from, memory, out);
+	error = adp_view_copy(from, &known);
+	if (!error)
+		error = copy_known(known, memory, out);
+	(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = known });
+	return error;
 }
 
 PJRT_Error *adp_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args *args)

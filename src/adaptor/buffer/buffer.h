@@ -39,6 +39,9 @@ struct PJRT_Buffer {
 	_Atomic bool deleted; /* also while it is lent */
 	_Atomic bool failed; /* it will never have contents */
 	_Atomic bool is_late; /* the daemon does not know it: see late.h */
+	bool is_view; /* `host` is the caller's memory: see late.h */
+	void (*on_view_end)(void *data, void *arg); /* NULL: nobody wants to know */
+	void *on_view_end_arg;
 	struct adp_loan *_Atomic loan; /* owned reference, or NULL: see loan.h */
 	size_t lent_at; /* its place in the loan */
 	pthread_mutex_t host_lock;

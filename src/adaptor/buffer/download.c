@@ -8,6 +8,7 @@
 #include "adaptor/buffer/late.h"
 #include "adaptor/buffer/prefetch.h"
 #include "adaptor/buffer/strided.h"
+#include "adaptor/buffer/upload.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/range.h"
@@ -142,8 +143,9 @@ static PJRT_Error *send_download(PJRT_Buffer *b, struct download *d, uint64_t wh
 	return NULL;
 }
 
-static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_t whole,
-			    PJRT_Event **out_event)
+/* Takes what->scatter. */
+static PJRT_Error *download_known(PJRT_Buffer *b, const struct download *what, uint64_t whole,
+				  PJRT_Event **out_event)
 {
 	struct adp_conn *conn = b->client->conn;
 	struct download *d;
@@ -175,6 +177,24 @@ static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_
 		(void)adp_Event_Destroy(&(PJRT_Event_Destroy_Args){ .event = *out_event });
 		*out_event = NULL;
 	}
+	return error;
+}
+
+/* Takes what->scatter. */
+static PJRT_Error *download(PJRT_Buffer *b, const struct download *what, uint64_t whole,
+			    PJRT_Event **out_event)
+{
+	PJRT_Buffer *known = NULL;
+	PJRT_Error *error;
+
+	if (!b->is_view)
+		return download_known(b, what, whole, out_event);
+	error = adp_view_copy(b, &known);
+	if (error)
+		free(what->scatter);
+	else
+		error = download_known(known, what, whole, out_event);
+	(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = known });
 	return error;
 }
 

@@ -7,6 +7,7 @@
 #include "adaptor/buffer/buffer.h"
 #include "adaptor/buffer/download.h"
 #include "adaptor/buffer/exposed.h"
+#include "adaptor/buffer/late.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/blocks.h"
 #include "adaptor/daemon/range.h"
@@ -18,6 +19,10 @@
 
 void adp_host_free(PJRT_Buffer *b)
 {
+	if (b->is_view) {
+		adp_view_end(b);
+		return;
+	}
 	if (b->block) {
 		adp_block_drop(b->client->conn, b->block);
 		b->block = 0;

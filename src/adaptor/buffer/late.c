@@ -8,6 +8,7 @@
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/rings.h"
+#include "adaptor/error.h"
 #include "adaptor/promise.h"
 #include "wire/messages.h"
 
@@ -18,16 +19,49 @@ bool adp_late_is_possible(PJRT_Client *client, const struct adp_shape *shape)
 	       adp_conn_is_serving(client->conn);
 }
 
-void *adp_late_keep(PJRT_Buffer *b)
+/* False for lack of memory. */
+static bool make_late(PJRT_Buffer *b)
 {
 	b->ready = adp_promise_create(b->client->conn);
-	b->host = b->ready ? aligned_alloc(64, (size_t)(b->bytes + 64) / 64 * 64) : NULL;
-	if (!b->host)
-		return NULL;
+	if (!b->ready)
+		return false;
 	adp_promise_bind(b->ready, b);
 	adp_promise_fulfil(b->ready, 0, NULL);
 	atomic_store(&b->is_late, true);
-	return b->host;
+	return true;
+}
+
+void *adp_late_keep(PJRT_Buffer *b)
+{
+	b->host = aligned_alloc(64, (size_t)(b->bytes + 64) / 64 * 64);
+	return b->host && make_late(b) ? b->host : NULL;
+}
+
+PJRT_Error *adp_view_create(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args,
+			    const struct adp_shape *shape, PJRT_Buffer **out_buffer)
+{
+	PJRT_Client *client = args->client;
+	PJRT_Buffer *b = adp_buffer_create(client, adp_next_id(client->conn, 1), shape, NULL);
+
+	if (!b)
+		return adp_out_of_memory();
+	b->is_view = true;
+	b->host = args->device_buffer_ptr;
+	if (!make_late(b)) {
+		(void)adp_buffer_forget(b); /* the daemon does not know it */
+		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = b });
+		return adp_out_of_memory();
+	}
+	b->on_view_end = args->on_delete_callback;
+	b->on_view_end_arg = args->on_delete_callback_arg;
+	*out_buffer = b;
+	return NULL;
+}
+
+void adp_view_end(PJRT_Buffer *b)
+{
+	if (b->on_view_end)
+		b->on_view_end(b->host, b->on_view_end_arg);
 }
 
 /* The lock is held: other threads that need the buffer wait until its record is in the ring. */

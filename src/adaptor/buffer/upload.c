@@ -5,6 +5,7 @@
 
 #include "adaptor/buffer/buffer.h"
 #include "adaptor/buffer/late.h"
+#include "adaptor/buffer/layouts.h"
 #include "adaptor/buffer/strided.h"
 #include "adaptor/client/client.h"
 #include "adaptor/daemon/conn.h"
@@ -107,18 +108,26 @@ static PJRT_Error *upload_late(PJRT_Client *client, const struct host_array *a,
 	return NULL;
 }
 
+static PJRT_Error *check_array(const struct host_array *a, const struct adp_shape *shape)
+{
+	if (shape->rank <= SAL_RANK_MAX && a->element != 0 && is_shape(shape) &&
+	    adp_host_bytes(shape->type, shape->dims, shape->rank) != UINT64_MAX)
+		return NULL;
+	return adp_error(SAL_INVALID_ARGUMENT, "salus: not an array: type %d, rank %zu",
+			 (int)shape->type, shape->rank);
+}
+
 static PJRT_Error *upload(PJRT_Client *client, const struct host_array *a,
 			  const struct adp_shape *shape, PJRT_Buffer **out_buffer)
 {
 	uint64_t size = adp_host_bytes(shape->type, shape->dims, shape->rank);
 	struct adp_range range = { .at = NULL };
 	struct sal_err err = { 0 };
-	PJRT_Error *error;
+	PJRT_Error *error = check_array(a, shape);
 	PJRT_Buffer *b;
 
-	if (shape->rank > SAL_RANK_MAX || a->element == 0 || size == UINT64_MAX || !is_shape(shape))
-		return adp_error(SAL_INVALID_ARGUMENT, "salus: not an array: type %d, rank %zu",
-				 (int)shape->type, shape->rank);
+	if (error)
+		return error;
 	if (adp_late_is_possible(client, shape))
 		return upload_late(client, a, shape, out_buffer);
 	if (size > SAL_INLINE_MAX) {
@@ -206,24 +215,50 @@ static PJRT_Error *read_layout(const PJRT_Client_CreateViewOfDeviceBuffer_Args *
 			 a->rank);
 }
 
-static PJRT_Error *check_view(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
+/*
+ * dlpack hands memory over until it is called back with its argument, and writes no more. Such memory
+ * is copied, and its owner has it back at once. Any other caller may write to the memory between
+ * two uses of the buffer, as go-xla does: its callback has no argument, or there is none.
+ */
+static bool is_handed_over(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
 {
-	if (!adp_is_host_platform(args->client))
-		return adp_error(SAL_UNIMPLEMENTED,
-				 "salus: a view of device memory, which belongs to salusd");
-	if (!args->on_delete_callback)
-		return adp_error(SAL_UNIMPLEMENTED,
-				 "salus: a view of host memory that stays the caller's: the device "
-				 "is in another process and would not see what is written later. "
-				 "Copy it with PJRT_Client_BufferFromHostBuffer.");
-	return NULL;
+	return args->on_delete_callback && args->on_delete_callback_arg;
 }
 
-/*
- * The caller hands over host memory until it is called back, as dlpack does. The memory is copied,
- * and the caller has it back at once. A caller that does not wait to be called back may write to
- * the memory at any time: that cannot be had.
- */
+static bool is_row_major(const struct host_array *a)
+{
+	int64_t stride = (int64_t)a->element;
+	size_t i;
+
+	for (i = a->rank; a->strides && i-- > 0; stride *= a->dims[i])
+		if (a->strides[i] != stride && a->dims[i] != 1)
+			return false;
+	return true;
+}
+
+/* Nothing can be written into an empty array: it needs no view. */
+static bool is_view(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
+{
+	return !is_handed_over(args) &&
+	       adp_host_bytes(args->element_type, args->dims, args->num_dims) > 0;
+}
+
+static PJRT_Error *make_view(const PJRT_Client_CreateViewOfDeviceBuffer_Args *args,
+			     const struct host_array *a, const struct adp_shape *shape,
+			     PJRT_Buffer **out_buffer)
+{
+	PJRT_Error *error = check_array(a, shape);
+
+	if (error)
+		return error;
+	if (adp_sub_byte_bits(shape->type) != 0 || !is_row_major(a))
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: a view of host memory that may be written later, with "
+				 "elements smaller than a byte or not in row-major order. Copy it "
+				 "with PJRT_Client_BufferFromHostBuffer.");
+	return adp_view_create(args, shape, out_buffer);
+}
+
 PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBuffer_Args *args)
 {
 	struct host_array a = {
@@ -247,15 +282,35 @@ PJRT_Error *adp_Client_CreateViewOfDeviceBuffer(PJRT_Client_CreateViewOfDeviceBu
 		NULL,
 	};
 	int64_t strides[SAL_RANK_MAX];
-	PJRT_Error *error = check_view(args);
+	PJRT_Error *error;
 
-	if (!error)
-		error = read_layout(args, &a, strides);
-	if (!error)
-		error = upload(args->client, &a, &shape, &args->buffer);
-	if (!error)
+	if (!adp_is_host_platform(args->client))
+		return adp_error(SAL_UNIMPLEMENTED,
+				 "salus: a view of device memory, which belongs to salusd");
+	error = read_layout(args, &a, strides);
+	if (error)
+		return error;
+	if (is_view(args))
+		return make_view(args, &a, &shape, &args->buffer);
+	error = upload(args->client, &a, &shape, &args->buffer);
+	if (!error && args->on_delete_callback)
 		args->on_delete_callback(args->device_buffer_ptr, args->on_delete_callback_arg);
 	return error;
+}
+
+PJRT_Error *adp_view_copy(const PJRT_Buffer *view, PJRT_Buffer **out_buffer)
+{
+	struct host_array a = {
+		.data = view->host,
+		.element = sal_type_bytes(view->type),
+		.rank = view->rank,
+		.dims = view->dims,
+	};
+	struct adp_shape shape = { view->type, view->rank, view->dims, view->memory, NULL };
+
+	if (atomic_load(&view->deleted))
+		return adp_error(SAL_INVALID_ARGUMENT, "Buffer has been deleted or donated.");
+	return upload(view->client, &a, &shape, out_buffer);
 }
 
 PJRT_Error *adp_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args *args)

@@ -16,6 +16,7 @@
 #include "adaptor/program/donation.h"
 #include "adaptor/program/program.h"
 #include "adaptor/program/timed.h"
+#include "adaptor/program/views.h"
 #include "adaptor/promise.h"
 #include "adaptor/python/calls.h"
 #include "adaptor/python/context.h"
@@ -387,13 +388,12 @@ static PJRT_Error *send_late_args(const PJRT_LoadedExecutable_Execute_Args *args
 	return error;
 }
 
-PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+/* No argument is a view. */
+static PJRT_Error *execute_known(PJRT_LoadedExecutable_Execute_Args *args)
 {
 	struct adp_donation donation;
-	PJRT_Error *error = check_args(args);
+	PJRT_Error *error;
 
-	if (error)
-		return error;
 	if (!adp_donation_init(&donation, args))
 		return adp_out_of_memory();
 	error = adp_donation_check(&donation, args);
@@ -402,5 +402,19 @@ PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *arg
 	if (!error)
 		error = execute(args, &donation);
 	adp_donation_fini(&donation);
+	return error;
+}
+
+PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
+{
+	PJRT_Error *error = check_args(args);
+	struct adp_views views;
+
+	if (!error)
+		error = adp_views_replace(&views, args);
+	if (error)
+		return error;
+	error = execute_known(args);
+	adp_views_drop(&views, args);
 	return error;
 }

@@ -141,7 +141,11 @@ bool svc_client_greet(struct svc_client *c)
 		svc_client_move(c, SVC_OPENING);
 		return true;
 	}
-	if (rc < 0 || join(c, &hello, &peer, fds, &err) < 0)
+	if (rc == 0) {
+		rc = join(c, &hello, &peer, fds, &err);
+		svc_kind_leave_soon(c->server, c->kind); /* the session has entered it */
+	}
+	if (rc < 0)
 		return refuse(c, &peer, &err);
 	(void)svc_session_ref(c->session); /* for the connection; the server's list has its own */
 	svc_client_move(c, SVC_JOINED);

@@ -204,6 +204,8 @@ int svc_kind_find(struct svc_server *server, uint32_t devices, svc_kind_opened_f
 	if (is_new)
 		k = reserve(server, devices);
 	rc = k && k->state == SVC_KIND_OPENING;
+	if (k && rc == 0)
+		k->users++;
 	svc_unlock(server);
 	if (!k)
 		return sal_err_set(

@@ -44,7 +44,7 @@ struct svc_kind {
 	struct svc_server *server; /* borrowed */
 	enum svc_kind_state state;
 	uint32_t devices; /* of each stream */
-	uint32_t users; /* sessions, and the one who opens the kind */
+	uint32_t users; /* sessions, who opens the kind, and who has found it */
 	void *facts; /* owned; packed for clients; do not change while the kind is open */
 	size_t fact_size;
 	uv_work_t work;
@@ -58,8 +58,9 @@ void svc_kinds_fini(struct svc_server *server);
 /* How many devices the client wants, at least 1. */
 uint32_t svc_kind_wish(const struct svc_server *server, const struct sal_hello *hello);
 /*
- * Find the kind with so many devices. 0: it is open. 1: it opens, and `opened` will be called. Less
- * than 0: there is none. Main thread.
+ * Find the kind with so many devices. 0: it is open, and stays open until the caller calls
+ * svc_kind_leave_soon: other threads may end its sessions meanwhile. 1: it opens, and `opened` will
+ * be called, during which it stays open. Less than 0: there is none. Main thread.
  */
 int svc_kind_find(struct svc_server *server, uint32_t devices, svc_kind_opened_fn *opened,
 		  uint32_t *out_kind, struct sal_err *err) SVC_UNLOCKED;

@@ -271,6 +271,7 @@ void client_open_devices(struct run_client *c, struct run_bed *bed, const char *
 		fail_msg("%s", err.text);
 	if (rc == 0) {
 		open_session(c, bed, name, (struct sal_hello){ .devices = devices });
+		svc_kind_leave_soon(&bed->server, kind);
 		return;
 	}
 	memset(c, 0, sizeof(*c));

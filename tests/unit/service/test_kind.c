@@ -209,6 +209,26 @@ static void never(struct svc_server *server, uint32_t kind, const struct sal_err
 	fail_msg("nobody asked for this kind");
 }
 
+/* The last session may end between the greeting of the next client and its session. */
+static void who_has_found_a_kind_can_enter(void **state)
+{
+	struct run_client c;
+	struct sal_err err = { 0 };
+	uint32_t found, entered;
+
+	(void)state;
+	open_bed("fake");
+	client_open_devices(&c, &bed, "last", 2);
+	assert_int_equal(svc_kind_find(&bed.server, 2, never, &found, &err), 0);
+	client_close(&c);
+	assert_int_equal(svc_kind_enter(&bed.server, 2, &entered, &err), SAL_OK);
+	assert_int_equal(entered, found);
+	svc_kind_leave_soon(&bed.server, found);
+	BED_ASSERT(&bed, !is_free(2));
+	svc_kind_leave(&bed.server, entered);
+	BED_WAIT(&bed, is_free(2));
+}
+
 static void wishes_have_bounds(void **state)
 {
 	struct run_client c[SVC_KINDS_MAX - 1];
@@ -282,6 +302,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_device_too_many_ends_the_client, teardown),
 		cmocka_unit_test_teardown(pages_go_back_to_their_device, teardown),
 		cmocka_unit_test_teardown(the_last_session_closes_the_streams, teardown),
+		cmocka_unit_test_teardown(who_has_found_a_kind_can_enter, teardown),
 		cmocka_unit_test_teardown(wishes_have_bounds, teardown),
 		cmocka_unit_test_teardown(only_a_host_has_host_devices, teardown),
 		cmocka_unit_test_teardown(a_failure_is_told, teardown),

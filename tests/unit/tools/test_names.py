@@ -17,7 +17,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / 
 
 # Files that a build, a vendor or a user makes.
 MADE_ELSEWHERE = re.compile(
-    r"(pjrt_c_api\w*\.h|lib(salus|discrete)_pjrt\.so|"
+    r"(pjrt_c_api\w*\.(h|so)|lib(salus|discrete)_pjrt\.so|"
     r"(train|serve|vgg16)\.py|mine\.(c|so)|(slice|lottery|mlfq)\.so|[\w-]+\.(json|svg|csv))$")
 # Options of other programs, which the documents mention.
 FOREIGN = {"--preset", "--test-dir"}

@@ -103,6 +103,30 @@ def test_what_does_not_pass_through_salus_is_listed_with_its_reason():
     assert "| `f` | 4 | 4 | 1 | 25.00 % |" in text and "a known reason" in text and "`e`" in text
 
 
+def test_a_table_is_read_back():
+    def file(name, **more):
+        return {"file": name, "whole": True, "ran": 3, "tests": 3, "of": 3, "through": 3, "rest": []} | more
+
+    rest = [{"test": "A::x", "error": "a | b", "reason": suite_results.UNEXPLAINED},
+            {"test": "A::y", "error": "", "reason": "known"}]
+    text = suite_results.as_markdown([file("b", whole=False, tests=9, through=1, rest=rest), file("a")], "note")
+    found = suite_results.read_markdown(text, "note")
+    assert [f["file"] for f in found] == ["b", "a"] and suite_results.as_markdown(found, "note") == text
+    assert suite_results.read_markdown(text, "a note of another JAX") == []
+
+
+def test_rows_of_other_files_stay_on_the_page(tmp_path, monkeypatch):
+    suite = tool("jax_suite")
+    path = tmp_path / "page.md"
+    old = [{"file": name, "whole": True, "ran": 1, "tests": 1, "of": 1, "through": 1, "rest": []}
+           for name in ("svd_test", "zzz_test", "lax_test")]
+    path.write_text("<!-- jax_suite: begin -->\n" + suite_results.as_markdown(old, "note") + "<!-- jax_suite: end -->\n")
+    monkeypatch.setattr(page.read, "__defaults__", (path,))
+    found = suite.with_others([old[2] | {"ran": 7}, old[0] | {"file": "linalg_test"}], "note")
+    assert [(f["file"], f["ran"]) for f in found] == [
+        ("linalg_test", 1), ("svd_test", 1), ("lax_test", 7), ("zzz_test", 1)]
+
+
 def test_a_share_says_100_only_if_nothing_is_missing():
     assert suite_results.share(100000, 100000) == "100 %"
     assert suite_results.share(99999, 100000) == "99.99 %"
