@@ -3,6 +3,7 @@
 to be run by hand."""
 
 import collections
+import csv
 import functools
 import math
 import os
@@ -80,6 +81,20 @@ def filled_by(stage, kind, steps):
     return min(1, max(0.1, beside_s / kind.step_s / 2))
 
 
+def arrival(number, kinds, at_s, length_s):
+    kind = kinds[number % len(kinds)]
+    steps = max(2, math.ceil(length_s / kind.step_s))
+    return Arrival(f"job{number}", at_s, argv_of(kind, steps), steps * kind.step_s)
+
+
+def scaled_trace(kinds, total_s):
+    """The arrivals and lengths of the paper's 100 jobs, so much shorter that one after the other they take this long."""
+    with open(os.path.join(ROOT, "data", "trace100.csv"), newline="") as file:
+        jobs = [(float(row["submit_s"]), int(row["iterations"]) * float(row["iter_ms"]) / 1e3) for row in csv.DictReader(file)]
+    scale = total_s / sum(length_s for _, length_s in jobs)
+    return [arrival(number, kinds, at_s * scale, length_s * scale) for number, (at_s, length_s) in enumerate(jobs)]
+
+
 def draw(kinds, count, shortest_s, longest_s, within_s, seed):
     """Jobs whose lengths are spread evenly on a logarithmic scale, in a random order, at random times, the first at
     once."""
@@ -87,12 +102,7 @@ def draw(kinds, count, shortest_s, longest_s, within_s, seed):
     lengths = [shortest_s * (longest_s / shortest_s) ** (i / (count - 1)) for i in range(count)]
     rng.shuffle(lengths)
     times = [0] + sorted(rng.uniform(0, within_s) for _ in range(count - 1))
-    arrivals = []
-    for number, (at_s, length_s) in enumerate(zip(times, lengths)):
-        kind = kinds[number % len(kinds)]
-        steps = max(2, math.ceil(length_s / kind.step_s))
-        arrivals.append(Arrival(f"job{number}", at_s, argv_of(kind, steps), steps * kind.step_s))
-    return arrivals
+    return [arrival(number, kinds, at_s, length_s) for number, (at_s, length_s) in enumerate(zip(times, lengths))]
 
 
 @functools.cache

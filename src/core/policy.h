@@ -137,6 +137,14 @@ struct sal_policy {
 	uint32_t (*tier)(const void *state, const struct sal_session *s, bool is_first);
 
 	/*
+	 * Optional, for guards_first. `first` is the first in rank. Does it hardly matter which of
+	 * the two is first? Then s is an equal of `first` and may slow it by any amount: side by
+	 * side both get more done. Default: no.
+	 */
+	bool (*is_equal)(const void *state, const struct sal_session *first,
+			 const struct sal_session *s);
+
+	/*
 	 * Optional. `first` runs, or has its turn reserved, and s comes after it in rank. Must s
 	 * wait although there is a lane for it, because it is too far ahead? Default: no.
 	 */

@@ -64,6 +64,8 @@ bool sal_wants_solo(const struct sal_engine *e, const struct sal_session *s);
 struct sal_session *sal_front(const struct sal_engine *e);
 /* The tier of the session's next grant. A change costs as much as a move to another lane. */
 uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s);
+/* Does a session run that the policy lets slow the first in rank? */
+bool sal_runs_beside_equal(const struct sal_engine *e, const struct sal_session *first);
 uint32_t sal_pace_util(const struct sal_pace *pace);
 /* Is s, beside these, one more than the model says pay? May trials show whether it pays? */
 bool sal_is_extra(const struct sal_engine *e, const struct sal_crowd *crowd, struct sal_session *s);

@@ -196,7 +196,7 @@ static void note_loss(struct sal_engine *e, struct sal_session *s, uint64_t used
 {
 	if (!e->policy->guards_first || e->now_ns < s->spared_until_ns)
 		return;
-	if (s != sal_front(e)) {
+	if (s != sal_front(e) || sal_runs_beside_equal(e, s)) {
 		s->beside_ns = s->beside_alone_ns = 0;
 		return;
 	}

@@ -190,13 +190,34 @@ bool sal_wants_solo(const struct sal_engine *e, const struct sal_session *s)
 	       (s->solo_ns == 0 || e->now_ns - s->solo_ns >= SOLO_EVERY_NS);
 }
 
+/* Does the policy let s slow this one, which is the first in rank? */
+static bool is_equal(const struct sal_engine *e, const struct sal_session *first,
+		     const struct sal_session *s)
+{
+	return e->policy->is_equal && first != s && e->policy->is_equal(e->state, first, s);
+}
+
+bool sal_runs_beside_equal(const struct sal_engine *e, const struct sal_session *first)
+{
+	uint64_t rest;
+
+	for (rest = e->policy->is_equal ? e->memory.open_mask : 0; rest; rest &= rest - 1) {
+		const struct sal_lane *lane = &e->lanes[__builtin_ctzll(rest)];
+
+		if (lane->running && is_equal(e, first, lane->running))
+			return true;
+	}
+	return false;
+}
+
 /* Would s slow the first in rank by more than the policy allows? */
 static bool hurts_first(const struct sal_engine *e, const struct sal_crowd *crowd,
 			const struct sal_session *s)
 {
 	uint64_t together = crowd->util_milli + util_of(s);
 
-	if (!e->policy->guards_first || sal_session_before(s, crowd->first))
+	if (!e->policy->guards_first || sal_session_before(s, crowd->first) ||
+	    is_equal(e, crowd->first, s))
 		return false;
 	if (e->now_ns < crowd->first->spared_until_ns)
 		return true;
@@ -290,6 +311,8 @@ static bool is_light(const struct sal_engine *e, const struct sal_session *s)
 
 	if (!e->policy->guards_first)
 		return false;
+	if (first && is_equal(e, first, s))
+		return true;
 	sal_crowd_running(e, NULL, &crowd);
 	if (first && first != s && !first->running)
 		sal_crowd_add(&crowd, first, 0);

@@ -15,7 +15,7 @@
 #include "core/policy.h"
 
 /* Add 1 if a change of policy.h, session.h, lane.h or tuning.h needs files to be built again. */
-#define SAL_POLICY_ABI 2u
+#define SAL_POLICY_ABI 3u
 
 /* Most bytes in the name of a file's policy, with its NUL, and in its sentences. */
 #define SAL_POLICY_NAME_BYTES 16

@@ -7,8 +7,13 @@
 /* The first turn of a session of which nothing is known. */
 #define TURN_NS UINT64_C(1000000000)
 
+enum {
+	PARAM_ALIKE
+};
+
 struct srtf_state {
 	uint64_t guess_ns;
+	uint64_t alike; /* a factor */
 };
 
 /*
@@ -72,6 +77,24 @@ static bool srtf_prefers(const void *state, const struct sal_session *in,
 	return remaining(state, in) + cost_ns < remaining(state, out);
 }
 
+static void srtf_set(void *state, uint32_t param, uint64_t value)
+{
+	(void)param;
+	((struct srtf_state *)state)->alike = value;
+}
+
+/*
+ * Two jobs side by side get more done than one after the other. If they need about the same time,
+ * the first loses less by that than all others gain.
+ */
+static bool srtf_is_equal(const void *state, const struct sal_session *first,
+			  const struct sal_session *s)
+{
+	uint64_t alike = ((const struct srtf_state *)state)->alike;
+
+	return remaining(state, s) / alike < remaining(state, first);
+}
+
 static uint32_t srtf_tier(const void *state, const struct sal_session *s, bool is_first)
 {
 	(void)state;
@@ -79,14 +102,24 @@ static uint32_t srtf_tier(const void *state, const struct sal_session *s, bool i
 	return is_first ? 0 : 1;
 }
 
+static const struct sal_param srtf_params[] = {
+	[PARAM_ALIKE] = { "alike",
+			  "jobs whose remaining times differ by a smaller factor are equals",
+			  SAL_UNIT_COUNT, 4, 1, 1000 },
+	{ 0 },
+};
+
 const struct sal_policy sal_policy_srtf = {
 	.name = "srtf",
 	.idea = "shortest remaining time first: the least waiting on average",
 	.state_size = sizeof(struct srtf_state),
 	.lanes = 1,
 	.guards_first = true,
+	.params = srtf_params,
 	.rank = srtf_rank,
 	.tune = srtf_tune,
+	.set = srtf_set,
 	.prefers = srtf_prefers,
 	.tier = srtf_tier,
+	.is_equal = srtf_is_equal,
 };

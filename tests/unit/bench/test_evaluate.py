@@ -168,7 +168,9 @@ def test_simulated_times_are_compared_by_job(tmp_path):
               types.SimpleNamespace(name="job1", at_s=0, ended_s=0.75, lost=False)]
     record = record_of(tmp_path)
     record.begin("arrivals")
-    arrivals.simulate(types.SimpleNamespace(dir=str(tmp_path), build=str(BUILD)), record, "srtf", jobs, played, 0.25)
+    stage, util = types.SimpleNamespace(dir=str(tmp_path), build=str(BUILD)), dict.fromkeys(jobs, 1)
+    arrivals.simulate(stage, record, "srtf", util, played, 0.25)
+    assert arrivals.ideal_gain(stage, util) == pytest.approx(((1 + 1.5) / 2 - (0.5 + 1.5) / 2, 1.25), abs=0.02)
     ratio, *_ = (line["value"] for line in record.lines if line.get("column", "").startswith("mean completion"))
     assert ratio == pytest.approx(1, abs=0.02)
     assert record.lines[-1]["pairs"] == [pytest.approx([0.75, 0.75], abs=0.02), pytest.approx([1.75, 1.75], abs=0.02)]

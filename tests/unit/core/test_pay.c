@@ -123,7 +123,7 @@ static void test_tier_one_has_what_is_left(void **state)
 	know(0, 1000);
 	know(1, 400);
 	a = open_job(SEC);
-	b = open_job(2 * SEC);
+	b = open_job(20 * SEC);
 	submit(a, 0);
 	submit(b, 1);
 	assert_false(drv_runs(b));
@@ -141,7 +141,7 @@ static void test_the_first_in_rank_has_tier_zero(void **state)
 	(void)state;
 	start(&sal_policy_srtf, 1);
 	know(0, 700);
-	a = open_job(2 * SEC);
+	a = open_job(20 * SEC);
 	b = open_job(SEC);
 	submit(a, 0);
 	submit(b, 0);
@@ -161,7 +161,7 @@ static uint64_t tier_of_the_next_first(uint32_t tiers)
 	start(&sal_policy_srtf, tiers);
 	drv_pass(&d, SEC);
 	know(0, 700);
-	a = open_job(2 * SEC);
+	a = open_job(20 * SEC);
 	b = open_job(SEC);
 	submit(a, 0);
 	submit(b, 0);
@@ -195,7 +195,7 @@ static void test_a_light_one_is_an_equal(void **state)
 	start(&sal_policy_srtf, 1);
 	know(0, 550);
 	a = open_job(SEC);
-	b = open_job(2 * SEC);
+	b = open_job(20 * SEC);
 	submit(a, 0);
 	submit(b, 0);
 	assert_true(drv_runs(a) && drv_runs(b));
@@ -211,7 +211,7 @@ static void test_the_first_is_not_slowed(void **state)
 	start(&sal_policy_srtf, 0);
 	know(0, 600);
 	a = open_job(SEC);
-	b = open_job(2 * SEC);
+	b = open_job(20 * SEC);
 	submit(a, 0);
 	submit(b, 0);
 	assert_false(drv_runs(b));
@@ -227,6 +227,39 @@ static void suffer(struct drv_job *a, struct drv_job *b, int times)
 		if (drv_runs(b))
 			end_now(b, 20 * MS);
 	}
+}
+
+/* If both need about the same time, it hardly matters who is first: side by side both gain. */
+static void test_jobs_of_about_the_same_length_are_equals(void **state)
+{
+	struct sal_explanation why;
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_srtf, 0);
+	know(0, 600);
+	a = open_job(SEC);
+	b = open_job(3 * SEC);
+	c = open_job(5 * SEC);
+	submit(a, 0);
+	submit(c, 0);
+	assert_false(drv_runs(c));
+	submit(b, 0);
+	assert_true(drv_runs(a) && drv_runs(b));
+	drv_done(&d, a, 10 * MS);
+	end_now(b, 10 * MS);
+	assert_true(drv_runs(c));
+	drv_stop(&d);
+	start(&sal_policy_srtf, 1);
+	know(0, 600);
+	a = open_job(SEC);
+	b = open_job(3 * SEC);
+	submit(a, 0);
+	submit(b, 0);
+	assert_int_equal(drv_last(&d, SAL_GRANT, b)->value, 0);
+	suffer(a, b, 12);
+	sal_engine_explain(d.engine, b->s, &why);
+	assert_int_not_equal(why.turn.hold, SAL_HOLD_FIRST); /* a is not spared */
 }
 
 /* One that suffers although the model says otherwise runs alone for a while. */
@@ -597,6 +630,7 @@ int main(void)
 		T(test_a_tier_that_costs_a_move_stays_for_a_while),
 		T(test_a_light_one_is_an_equal),
 		T(test_the_first_is_not_slowed),
+		T(test_jobs_of_about_the_same_length_are_equals),
 		T(test_the_first_is_spared_when_it_suffers),
 		T(test_an_unknown_program_is_measured),
 		T(test_runs_beside_others_teach),
