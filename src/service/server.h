@@ -75,7 +75,6 @@ struct svc_server {
 	struct svc_idmap by_id; /* the same sessions, by id */
 	struct svc_session_list posted; /* sessions with errands that nobody carries */
 	struct svc_row rows[SVC_ROWS_MAX];
-	uint64_t row_uses;
 	struct svc_idmap programs; /* svc_shared_program by the first bytes of its key */
 	struct svc_task_list tasks; /* for the main thread */
 	struct svc_waiter_list ready; /* waiters that may continue; see buffer.c */

@@ -10,10 +10,11 @@
 #include "service/server.h"
 
 /*
- * Each stream has threads and memory of the vendor. So idle sessions keep their rows only as long as
- * these suffice.
+ * Each stream has threads and memory of the vendor. So if more rows than these are in use, a session
+ * that is idle for so long keeps its row only if nobody else needs one.
  */
 #define ROWS_FEW 16
+#define IDLE_NS UINT64_C(1000000000)
 /* How long an iteration waits for reports of its stream before it runs in the tier of the last one. */
 #define REPORT_NAP_NS 20000L
 #define REPORT_NAPS_MAX 100
@@ -50,8 +51,11 @@ static bool is_idle(const struct svc_session *s)
 	return TAILQ_EMPTY(&s->executions);
 }
 
-/* The row to give to another session: a free one, or that of an idle session. -1: none. */
-static int find_row(const struct svc_server *server)
+/*
+ * The row to give to another session: a free one, or that of an idle session. A session between two
+ * iterations is idle for a moment: it loses its row only if none is free. -1: there is none.
+ */
+static int find_row(const struct svc_server *server, uint64_t now_ns)
 {
 	int free_row = -1, oldest = -1;
 	uint32_t i;
@@ -62,10 +66,14 @@ static int find_row(const struct svc_server *server)
 		if (!row->owner && free_row < 0)
 			free_row = (int)i;
 		if (row->owner && is_idle(row->owner) &&
-		    (oldest < 0 || row->used < server->rows[oldest].used))
+		    (oldest < 0 || row->used_ns < server->rows[oldest].used_ns))
 			oldest = (int)i;
 	}
-	return free_row >= 0 && (free_row < ROWS_FEW || oldest < 0) ? free_row : oldest;
+	if (free_row < 0)
+		return oldest;
+	return free_row < ROWS_FEW || oldest < 0 || now_ns - server->rows[oldest].used_ns < IDLE_NS
+		       ? free_row
+		       : oldest;
 }
 
 void svc_stream_leave(struct svc_session *s)
@@ -79,12 +87,14 @@ void svc_stream_leave(struct svc_session *s)
 static uint32_t row_of(struct svc_session *s, uint32_t lane) SVC_LOCKED
 {
 	struct svc_server *server = s->server;
+	uint64_t now_ns;
 	int index;
 
 	if (!server->rows_are_cheap || s->state == SVC_CLOSED)
 		return lane;
+	now_ns = svc_now_ns();
 	if (!s->row) {
-		index = find_row(server);
+		index = find_row(server, now_ns);
 		if (index < 0)
 			return lane;
 		s->row = &server->rows[index];
@@ -92,7 +102,7 @@ static uint32_t row_of(struct svc_session *s, uint32_t lane) SVC_LOCKED
 			s->row->owner->row = NULL;
 		s->row->owner = s;
 	}
-	s->row->used = ++server->row_uses;
+	s->row->used_ns = now_ns;
 	return (uint32_t)(s->row - server->rows);
 }
 

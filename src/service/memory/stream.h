@@ -9,8 +9,8 @@
  *
  * A row belongs to a lane: iterations of a lane run one at a time, in the stream of their tier. So a
  * session that changes lanes loads its programs again. On a host device streams are cheap, and a
- * row belongs to a session: there a change of lanes costs nothing. If many sessions are open, the
- * idle one that ran least recently gives its row away.
+ * row belongs to a session: there a change of lanes costs nothing. If many sessions are open, one
+ * that is idle for a while gives its row away. It then loads its programs again.
  *
  * Threads: any thread may open a stream, without server->lock. The counters of a lane are under
  * server->lock.
@@ -48,7 +48,7 @@ struct svc_stream {
 /* A row of a session. On a device whose rows belong to lanes, none has an owner. */
 struct svc_row {
 	struct svc_session *owner; /* borrowed; NULL: free */
-	uint64_t used; /* grows with each use of a row */
+	uint64_t used_ns; /* when its owner last started an iteration */
 };
 
 /* What happened in a lane so far, in all its streams. */
