@@ -675,6 +675,23 @@ static void test_a_late_job_is_not_the_last(void **state)
 	assert_int_equal(b->end_ns, 69 * MS);
 }
 
+/* A short job that takes four times its length waits for jobs of about that time, not for long ones. */
+static void test_a_short_late_job_is_no_long_one(void **state)
+{
+	struct drv_load late = small_load(40, MS), known = small_load(20, 100 * MS);
+	struct drv_job *a, *b;
+
+	(void)state;
+	start_one_lane(&sal_policy_srtf);
+	late.job.total_ns = 10 * MS;
+	known.job.total_ns = 2 * SEC;
+	a = drv_add(&d, &late);
+	b = drv_add(&d, &known);
+	drv_run(&d, STEPS);
+	assert_int_equal(a->end_ns, 40 * MS);
+	assert_int_equal(b->end_ns, 2040 * MS);
+}
+
 /*
  * (7), for jobs without a declared time: the remaining time is taken to be the time already used.
  */
@@ -953,6 +970,7 @@ int main(void)
 		T(test_fault_7_overruns_do_not_win),
 		T(test_a_newcomer_of_unknown_length_goes_first),
 		T(test_a_late_job_is_not_the_last),
+		T(test_a_short_late_job_is_no_long_one),
 		T(test_fault_7_long_runs_do_not_win),
 		T(test_fault_8_a_large_job_gets_in),
 		T(test_misbehaving_policy_is_replaced),

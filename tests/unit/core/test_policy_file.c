@@ -72,7 +72,7 @@ static void another_version_is_refused(void **state)
 	(void)state;
 	file.abi = 77;
 	file.session_bytes = 0; /* says nothing in another version */
-	expect(-SAL_FAILED_PRECONDITION, "version 77 of policies, expected 2");
+	expect(-SAL_FAILED_PRECONDITION, "version 77 of policies, expected 3");
 }
 
 static void another_layout_is_refused(void **state)

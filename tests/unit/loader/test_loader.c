@@ -155,7 +155,7 @@ static void what_is_no_policy_is_refused(void **state)
 	refuse_file(SAL_TEST_VARIANTS "/undefined.so", -SAL_INVALID_ARGUMENT,
 		    "undefined symbol: sal_engine_tick");
 	refuse_file(SAL_TEST_VARIANTS "/old.so", -SAL_FAILED_PRECONDITION,
-		    "version 3 of policies, expected 2");
+		    "version 4 of policies, expected 3");
 	refuse_file(SAL_TEST_VARIANTS "/built_in.so", -SAL_ALREADY_EXISTS, "is called fair");
 }
 
