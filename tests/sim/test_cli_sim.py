@@ -71,7 +71,7 @@ def test_tuning_changes_the_schedule(tmp_path):
 
 
 @pytest.mark.parametrize("tune, says", [
-    ("page_margin", "expected NAME=VALUE"), ("boost=1s", "what can be: page_margin"),
+    ("page_margin", "expected NAME=VALUE"), ("boost=1s", "what can be: alike, page_margin"),
     ("guess=x", "guess: "), ("page_margin=1000001", "expected 0 to 1000000")])
 def test_bad_tuning_is_refused(tmp_path, tune, says):
     run = simulate(tmp_path, GOOD, "--tune", tune, policy="fair,srtf")

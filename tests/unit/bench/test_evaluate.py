@@ -173,7 +173,7 @@ def test_simulated_times_are_compared_by_job(tmp_path):
     assert arrivals.ideal_gain(stage, util) == pytest.approx(((1 + 1.5) / 2 - (0.5 + 1.5) / 2, 1.25), abs=0.02)
     ratio, *_ = (line["value"] for line in record.lines if line.get("column", "").startswith("mean completion"))
     assert ratio == pytest.approx(1, abs=0.02)
-    assert record.lines[-1]["pairs"] == [pytest.approx([0.75, 0.75], abs=0.02), pytest.approx([1.75, 1.75], abs=0.02)]
+    assert record.lines[-1]["pairs"] == [pytest.approx([0.75, 0.75], abs=0.04), pytest.approx([1.75, 1.75], abs=0.04)]
 
 
 # The program.

@@ -74,7 +74,7 @@ def test_a_daemon_starts_with_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("name, says", [
-    ("none.so", "none.so: No such file"), ("built_in.so", "is called fair"), ("old.so", "version 3 of policies, expected 2"),
+    ("none.so", "none.so: No such file"), ("built_in.so", "is called fair"), ("old.so", "version 4 of policies, expected 3"),
     ("no_symbol.so", "SAL_POLICY_FILE"), ("undefined.so", "undefined symbol: sal_engine_tick")])
 def test_a_daemon_refuses_a_bad_file(tmp_path, name, says):
     run = subprocess.run([BUILD / "bin" / "salusd", "--socket", tmp_path / "s", "--plugin", "fake", "--policy",
