@@ -129,6 +129,13 @@ static void test_a_lane_stays_warm(void **state)
 		assert_true(sal_heap_lane(0).resident <= 18 * MIB);
 		assert_true(sal_heap_check());
 	}
+	keep(0, 20 * MIB);
+	run_two_blocks(meter, 16 * MIB, 4 * MIB, false, &warm);
+	keep(0, 16 * MIB); /* the pages at the end are too many now */
+	run_two_blocks(meter, 13 * MIB, 3 * MIB, false, &warm);
+	run_two_blocks(meter, 13 * MIB, 3 * MIB, false, &warm);
+	assert_int_equal(warm, 16 * MIB);
+	assert_true(sal_heap_lane(0).resident <= 18 * MIB);
 	leave(meter);
 }
 
