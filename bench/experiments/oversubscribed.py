@@ -4,8 +4,8 @@
 import os
 
 from arrangements import Arrival, play_each
-from capacity import Peak, data_bytes
 from kit import Memory, lost, makespan, play_in
+from memory_sampler import Sampler
 from workload import SCRIPT, fill_caches, needs
 
 FIGURE = "no figure of the paper"
@@ -27,10 +27,9 @@ def measure(stage, record, options):
         report(record, way, play_in(stage, way, arrivals, memory, parts=count), ">= 1")
     for way in options.pick(("pack",), ("fair", "pack")):
         with stage.daemon("--policy", way, *memory.flags) as daemon:
-            idle, peak = data_bytes(daemon.process.pid), Peak(daemon.process.pid)
-            report(record, way, play_each(stage, daemon, arrivals), "<= 0")
-            peak.close()
-        record.add(way, "memory of salusd, more than idle", (peak.peak_bytes - idle) / (1 << 20), "MiB")
+            with Sampler(daemon) as sampler:
+                report(record, way, play_each(stage, daemon, arrivals), "<= 0")
+        record.add(way, "memory of salusd, more than idle, without paged-out arrays", sampler.most / (1 << 20), "MiB")
 
 
 def report(record, way, played, bar):

@@ -63,7 +63,7 @@ bool sal_heap_start(void)
 	base = reserve(&ranges, &bytes);
 	if (!base)
 		return false;
-	if (!sal_pages_init(&sal_heap_state.pages, &ranges)) {
+	if (!sal_heap_late_init() || !sal_pages_init(&sal_heap_state.pages, &ranges)) {
 		(void)munmap(base, bytes);
 		return false;
 	}
@@ -150,6 +150,8 @@ void *sal_heap_take(size_t bytes, size_t align, bool *out_is_zero)
 	payer = sal_payer_find();
 	(void)pthread_mutex_lock(&sal_heap_state.lock);
 	range = sal_heap_range_for(payer, (uint32_t)pages);
+	if (payer.meter != SAL_NO_METER)
+		sal_heap_await_late(pages * SAL_PAGE_BYTES);
 	if (sal_heap_is_wished(pages, align_pages, payer))
 		span = sal_heap_take_exposed((uint32_t)pages, payer.meter, out_is_zero);
 	if (!span && range != SAL_MAIN_RANGE)
@@ -221,6 +223,7 @@ void sal_heap_give(void *block)
 		sal_heap_give_exposed(index);
 	else
 		give_private(index);
+	sal_heap_late_tell();
 	(void)pthread_mutex_unlock(&sal_heap_state.lock);
 }
 

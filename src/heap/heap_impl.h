@@ -32,6 +32,13 @@ struct sal_heap_run {
 	struct sal_lasting lasting;
 };
 
+/* Who waits for blocks of runs that have ended: see late.c. Under the lock. */
+struct sal_heap_late {
+	pthread_cond_t freed; /* one of those blocks is free */
+	uint32_t waiters;
+	uint64_t in_vain_ns; /* when somebody last waited in vain; 0: never */
+};
+
 struct sal_heap_state {
 	pthread_mutex_t lock;
 	char *base; /* set once, before other threads start */
@@ -47,6 +54,7 @@ struct sal_heap_state {
 	struct sal_wishes wishes[SAL_METERS_MAX];
 	struct sal_heap_range ranges[SAL_RANGES_MAX];
 	struct sal_heap_run runs[SAL_METERS_MAX];
+	struct sal_heap_late late;
 	_Atomic uint32_t lane_ranges[SAL_HEAP_LANES]; /* which range a lane has */
 };
 
@@ -141,6 +149,23 @@ void sal_heap_prefer_scratch(uint32_t span);
 
 /* The range for a new block: that of the run's lane, or the main range if the block lasts. */
 uint32_t sal_heap_range_for(struct sal_payer payer, uint32_t pages);
+
+/*
+ * A block that an iteration allocated, and that lies in the lane since so many iterations that it is
+ * no scratch.
+ */
+bool sal_heap_is_lasting(const struct sal_heap_range *range, const struct sal_span *span);
+
+/* In late.c */
+
+bool sal_heap_late_init(void);
+/*
+ * So many bytes more would be beyond the limit, even if no page were warm: wait for blocks that the
+ * vendor frees a little after the end of their run. Releases the lock meanwhile.
+ */
+void sal_heap_await_late(uint64_t more_bytes);
+/* A block is free. */
+void sal_heap_late_tell(void);
 
 /* In expose.c */
 

@@ -21,8 +21,7 @@ void sal_heap_keep_lane(uint32_t lane, uint64_t bytes, bool *out_has_more)
 			 sal_heap_warm_max(range);
 }
 
-/* A block that lies in the lane since so many iterations is no scratch. Under the lock. */
-static bool is_lasting(const struct sal_heap_range *range, const struct sal_span *span)
+bool sal_heap_is_lasting(const struct sal_heap_range *range, const struct sal_span *span)
 {
 	return span->state == SAL_SPAN_USED && !span->is_empty &&
 	       range->begins - span->begin >= BEGINS_UNTIL_LASTING;
@@ -38,7 +37,7 @@ static void learn_lasting(uint32_t index)
 	for (i = sal_pages_first(pages, index);
 	     i && sal_pages_range(pages, i) == index && n++ < LOOKED_AT_MAX;
 	     i = pages->spans[i].after)
-		if (is_lasting(range, &pages->spans[i]))
+		if (sal_heap_is_lasting(range, &pages->spans[i]))
 			sal_lasting_learn(&sal_heap_state.runs[pages->spans[i].meter].lasting,
 					  pages->spans[i].count);
 }
@@ -157,7 +156,7 @@ struct sal_heap_lane sal_heap_lane(uint32_t lane)
 		view.resident += sal_heap_span_bytes(i);
 		view.extent = (uint64_t)(span->page + span->count) * SAL_PAGE_BYTES;
 		view.used += span->state == SAL_SPAN_USED ? sal_heap_span_bytes(i) : 0;
-		view.lasting += is_lasting(range, span) ? sal_heap_span_bytes(i) : 0;
+		view.lasting += sal_heap_is_lasting(range, span) ? sal_heap_span_bytes(i) : 0;
 	}
 	if (view.resident > 0)
 		view.extent -=
