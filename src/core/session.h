@@ -92,7 +92,8 @@ struct sal_session {
 
 	/* lanes that pay (pace.c, pay.c) */
 	uint32_t tier; /* of its last grant */
-	uint64_t moved_ns; /* when it last changed its lane or tier; 0: never */
+	uint64_t moved_ns; /* when it last changed its lane; 0: never */
+	uint64_t tiered_ns; /* when it last changed its tier, if that costs anything; 0: never */
 	uint32_t util_milli; /* of its last program; 0: unknown */
 	uint64_t crowd_from_ns; /* engine->crowd_ns when its iteration started */
 	uint32_t speed_milli; /* beside others, in thousandths of its speed alone */

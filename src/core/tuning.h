@@ -41,11 +41,11 @@ struct sal_tuning {
 	uint64_t idle_ns; /* a session idle for this long is paged out for a waiting one */
 	uint64_t guess_ns; /* srtf, mix: least remaining time assumed for a job of unknown length */
 	uint64_t stuck_ns; /* a lane is stuck if its iteration runs for this long; 0: never */
-	uint64_t move_ns; /* a session changes its lane or tier at most once in this time */
+	uint64_t move_ns; /* a session changes its lane at most once in this time; 0: it costs nothing */
 	uint32_t slow_percent; /* how much slower the first in rank may get beside others */
 	/*
 	 * 1: the device runs iterations of tier 1 behind those of tier 0, and a change of the tier
-	 * costs as much as one of the lane. 2: a change costs nothing.
+	 * costs something. 2: it costs nothing.
 	 */
 	uint32_t tiers;
 };

@@ -113,6 +113,8 @@ static int open_engine(struct svc_server *server, struct sal_err *err)
 	cfg.tuning.lane_cap = LANES_UNASKED;
 	cfg.tuning.tiers = (uint32_t)server->has_tiers + server->tiers_change;
 	cfg.tuning.stuck_ns = SAL_STUCK_NS;
+	if (server->rows_are_cheap) /* a session's stream goes with it into another lane */
+		cfg.tuning.move_ns = 0;
 	server->grain_bytes = server->options.memory_bytes / GRAINS;
 	if (server->grain_bytes > GRAIN_BYTES_MAX)
 		server->grain_bytes = GRAIN_BYTES_MAX;

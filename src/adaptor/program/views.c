@@ -46,8 +46,10 @@ PJRT_Error *adp_views_replace(struct adp_views *v, PJRT_LoadedExecutable_Execute
 	v->buffers = calloc(args->num_devices * args->num_args, sizeof(PJRT_Buffer *));
 	v->lists = calloc(args->num_devices, sizeof(PJRT_Buffer **));
 	v->copies = calloc(n, sizeof(PJRT_Buffer *));
-	if (!v->buffers || !v->lists || !v->copies)
-		error = adp_out_of_memory();
+	if (!v->buffers || !v->lists || !v->copies) {
+		adp_views_drop(v, args);
+		return adp_out_of_memory();
+	}
 	for (list = 0; list < args->num_devices && !error; list++) {
 		PJRT_Buffer **to = v->buffers + list * args->num_args;
 

@@ -4,7 +4,8 @@
  *
  * A session that may run goes to its own lane if that is idle, else to another idle lane, else to a
  * new one if lanes may be opened. So a lane does not run dry while sessions queue in another. A
- * move can cost a copy: a session that has run moves at most once in tuning.move_ns.
+ * move can cost a copy: a session that has run moves at most once in tuning.move_ns, which is 0 where
+ * moves cost nothing.
  *
  * A session that does not pay beside the others waits (pay.c). The sessions after it may still run.
  */

@@ -28,6 +28,8 @@
 #define SOLO_EVERY_NS UINT64_C(250000000)
 #define SOLO_LEAST_NS UINT64_C(1000000)
 #define SOLO_MOST_NS UINT64_C(500000000)
+/* Where a change of the tier costs something, a session changes it at most once in this time. */
+#define TIER_NS UINT64_C(500000000)
 /*
  * A pair that did not pay is tried again after so long, then after twice as long, and so on, if the
  * device says that it should.
@@ -321,6 +323,14 @@ static bool is_light(const struct sal_engine *e, const struct sal_session *s)
 	       together <= FULL_MILLI + slow_percent * FULL_MILLI / 100;
 }
 
+/* If a session just changed its lane, and that cost something, its tier costs no more. */
+static bool may_change_tier(const struct sal_engine *e, const struct sal_session *s)
+{
+	return e->tuning.tiers > 1 || s->tiered_ns == 0 || s->done_iterations == 0 ||
+	       e->now_ns - s->tiered_ns >= TIER_NS ||
+	       (e->tuning.move_ns > 0 && s->moved_ns == e->now_ns);
+}
+
 uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 {
 	uint32_t tier = 0;
@@ -329,9 +339,7 @@ uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 		tier = e->policy->tier(e->state, s, s == sal_front(e));
 	if (tier > 0 && is_light(e, s))
 		tier = 0;
-	if (e->tuning.tiers > 1 || sal_may_move(e, s) || s->moved_ns == e->now_ns)
-		return tier;
-	return s->tier;
+	return may_change_tier(e, s) ? tier : s->tier;
 }
 
 static void set_extra(struct sal_engine *e, uint32_t extra)

@@ -98,7 +98,7 @@ static void set_tier(struct sal_engine *e, struct sal_session *s)
 		return;
 	s->tier = tier;
 	if (e->tuning.tiers == 1)
-		s->moved_ns = e->now_ns;
+		s->tiered_ns = e->now_ns;
 }
 
 void sal_grant(struct sal_engine *e, struct sal_lane *lane, struct sal_session *s)
