@@ -68,7 +68,7 @@ void adp_views_drop(struct adp_views *v, PJRT_LoadedExecutable_Execute_Args *arg
 	size_t i;
 
 	args->argument_lists = v->original;
-	for (i = 0; i < v->count; i++)
+	for (i = 0; v->copies && i < v->count; i++)
 		(void)adp_Buffer_Destroy(&(PJRT_Buffer_Destroy_Args){ .buffer = v->copies[i] });
 	free(v->copies);
 	free(v->lists);
