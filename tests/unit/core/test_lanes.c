@@ -419,6 +419,44 @@ static void test_a_lane_opens_for_sessions_that_were_idle(void **state)
 	start(&sal_policy_fair, 1); /* for stop() */
 }
 
+/* By how many iterations the first of three equal jobs in two lanes is ahead of the last, at most. */
+static uint64_t most_ahead(uint64_t move_ns)
+{
+	static const struct drv_load load = { .job = { .declared = { 10, 100 } },
+					      .iter_ns = 10 * MS };
+	struct sal_tuning t = drv_plain_tuning();
+	uint64_t most = 0;
+
+	t.lanes = 2;
+	t.move_ns = move_ns;
+	drv_start(&d, 1000, &sal_policy_fair, &t);
+	for (int i = 0; i < 3; i++)
+		(void)drv_add(&d, &load);
+	for (uint64_t at = 0; at < 5 * SEC; at += 10 * MS) {
+		uint64_t first = 0, last = UINT64_MAX;
+
+		drv_run_until(&d, at);
+		for (size_t i = 0; i < d.job_count; i++) {
+			uint64_t done = d.jobs[i]->done;
+
+			first = done > first ? done : first;
+			last = done < last ? done : last;
+		}
+		most = first - last > most ? first - last : most;
+	}
+	drv_stop(&d);
+	return most;
+}
+
+/* Where a move costs nothing, the first in rank run, wherever they are. */
+static void test_shares_are_equal_if_moves_are_free(void **state)
+{
+	(void)state;
+	assert_in_range(most_ahead(0), 0, 2);
+	assert_true(most_ahead(500 * MS) > 5);
+	start(&sal_policy_fair, 1); /* for stop() */
+}
+
 #define T(f) cmocka_unit_test_teardown(f, stop)
 
 int main(void)
@@ -435,6 +473,7 @@ int main(void)
 		T(test_session_moves_when_it_outgrows_its_lane),
 		T(test_session_moves_at_its_own_boundary),
 		T(test_a_lane_opens_for_sessions_that_were_idle),
+		T(test_shares_are_equal_if_moves_are_free),
 		T(test_crowded_lane_spreads_when_another_closes),
 		T(test_crowded_lane_does_not_spread_while_somebody_waits),
 		T(test_cap),
