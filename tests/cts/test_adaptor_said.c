@@ -64,6 +64,26 @@ static void the_hello_is_what_was_wished(void **state)
 	assert_int_equal(h.kind, SAL_HELLO_TRAINING);
 }
 
+static void expect_name(const char *job, const char *notebook, const char *expected)
+{
+	const char *const values[7] = { job };
+
+	assert_int_equal(setenv("JPY_SESSION_NAME", notebook, 1), 0);
+	assert_string_equal(hello_of(values).name, expected);
+	assert_int_equal(unsetenv("JPY_SESSION_NAME"), 0);
+}
+
+/* Kernels of one Jupyter have the same SALUS_JOB_NAME, and different notebooks. */
+static void a_kernel_has_the_name_of_its_notebook(void **state)
+{
+	(void)state;
+	expect_name("lab", "/home/me/deep/a.ipynb", "lab/a.ipynb");
+	expect_name("lab", "b.ipynb", "lab/b.ipynb");
+	expect_name("lab", "", "lab");
+	expect_name("lab", "folder/", "lab");
+	expect_name(NULL, "b.ipynb", "jupyter/b.ipynb");
+}
+
 /* A nonsensical value is an error, not a guess. The plugin does not even connect. */
 static void wishes_that_make_no_sense_are_refused(void **state)
 {
@@ -284,6 +304,7 @@ static int run_suite(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_hello_is_what_was_wished),
+		cmocka_unit_test(a_kernel_has_the_name_of_its_notebook),
 		cmocka_unit_test(wishes_that_make_no_sense_are_refused),
 		cmocka_unit_test(programs_leave_the_arena),
 		cmocka_unit_test(a_program_is_unloaded_once),

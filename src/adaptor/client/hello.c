@@ -61,10 +61,31 @@ static int read_kind(const char *text, struct sal_hello *hello, struct sal_err *
 			   "SALUS_KIND is \"%s\", expected training or inference", text);
 }
 
+/* The notebook whose kernel this process is, as Jupyter says; NULL: none. */
+static const char *find_notebook(void)
+{
+	const char *path = getenv("JPY_SESSION_NAME");
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *name = slash ? slash + 1 : path;
+
+	return name && *name ? name : NULL;
+}
+
+/* Kernels of one Jupyter share SALUS_JOB_NAME: the notebook tells them apart. */
+static void fill_name(struct sal_hello *hello)
+{
+	const char *name = getenv("SALUS_JOB_NAME");
+	const char *notebook = find_notebook();
+
+	if (!name || !*name)
+		name = notebook ? "jupyter" : program_invocation_short_name;
+	(void)snprintf(hello->name, sizeof(hello->name), "%s%s%s", name, notebook ? "/" : "",
+		       notebook ? notebook : "");
+}
+
 int adp_hello_fill(struct sal_hello *hello, const PJRT_NamedValue *options, size_t option_count,
 		   struct sal_err *err)
 {
-	const char *name = getenv("SALUS_JOB_NAME");
 	const char *memory = getenv("SALUS_MEMORY");
 	const char *weight = getenv("SALUS_WEIGHT");
 	const char *priority = getenv("SALUS_PRIORITY");
@@ -82,8 +103,7 @@ int adp_hello_fill(struct sal_hello *hello, const PJRT_NamedValue *options, size
 		.weight_milli = 1000,
 		.kind = SAL_HELLO_UNDECLARED,
 	};
-	(void)snprintf(hello->name, sizeof(hello->name), "%s",
-		       name && *name ? name : program_invocation_short_name);
+	fill_name(hello);
 	if (weight && *weight) {
 		hello->weight_milli = read_weight(weight);
 		if (hello->weight_milli == 0)

@@ -12,6 +12,7 @@
 /*
  * Reads SALUS_JOB_NAME, SALUS_MEMORY, SALUS_WEIGHT, SALUS_PRIORITY, SALUS_TIME, SALUS_KIND and
  * SALUS_DEADLINE, and the number of devices (devices.h). A value that makes no sense is an error.
+ * In a kernel of Jupyter, the notebook is part of the name: JPY_SESSION_NAME.
  */
 int adp_hello_fill(struct sal_hello *hello, const PJRT_NamedValue *options, size_t option_count,
 		   struct sal_err *err);
