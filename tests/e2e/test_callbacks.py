@@ -230,6 +230,35 @@ def test_a_callback_that_waits_for_what_waits_for_it_is_told_so(served, wait):
     client(STEPS).succeed()
 
 
+AHEAD = HEAD + """
+seen = []
+@jax.jit
+def step(w):
+    jax.debug.callback(lambda x: seen.append(1), w[0])
+    return w + 1
+try:
+    w = jnp.zeros(4)
+    for _ in range(COUNT):
+        w = step(w)
+    print(w[0])
+    jax.effects_barrier()
+    print(len(seen), flush=True)
+except Exception as error:
+    print("caught", str(error).splitlines()[0], flush=True)
+"""
+
+
+def test_a_loop_runs_ahead_of_its_callbacks(served):
+    """Python is slower than the loop: without a bound, the answers would wait behind more steps than a queue takes."""
+    run = served()[1](AHEAD.replace("COUNT", "5000")).succeed(300)
+    assert run.stdout == "5000.0\n5000\n", run.describe()
+
+
+def test_a_queue_that_is_too_short_for_callbacks_says_so(served):
+    run = served("--limit", "job-queued-iterations=40")[1](AHEAD.replace("COUNT", "5000")).succeed(300)
+    assert "caught" in run.stdout and "job-queued-iterations" in run.stdout, run.describe()
+
+
 def test_a_job_that_dies_in_its_python_costs_itself(served, wait):
     daemon, client = served()
     neighbour = client.start(STEPS.replace("300", "3000"))

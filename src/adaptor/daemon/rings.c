@@ -76,6 +76,18 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size)
 	return header;
 }
 
+int32_t adp_conn_owed(struct adp_conn *conn)
+{
+	return atomic_load_explicit(&conn->requests.owed, memory_order_relaxed);
+}
+
+void adp_conn_await_fewer(struct adp_conn *conn, int32_t most)
+{
+	while (adp_conn_owed(conn) > most && !adp_conn_is_dead(conn) &&
+	       atomic_load_explicit(&conn->taker, memory_order_relaxed) != pthread_self())
+		nap();
+}
+
 void adp_send(struct adp_conn *conn, bool urgent)
 {
 	if (sal_ring_publish(&conn->submit, urgent))

@@ -48,6 +48,11 @@ void *adp_reserve(struct adp_conn *conn, uint16_t type, uint32_t size);
 /* urgent: wake the daemon if it sleeps; else it reads the record when it next wakes. */
 void adp_send(struct adp_conn *conn, bool urgent);
 
+/* How many requests are not answered. */
+int32_t adp_conn_owed(struct adp_conn *conn);
+/* Waits until at most so many are. The thread that takes completions does not wait. */
+void adp_conn_await_fewer(struct adp_conn *conn, int32_t most);
+
 /* As what the calling thread waits. */
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn);
 /*

@@ -407,9 +407,11 @@ static PJRT_Error *execute_known(PJRT_LoadedExecutable_Execute_Args *args)
 
 PJRT_Error *adp_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *args)
 {
-	PJRT_Error *error = check_args(args);
 	struct adp_views views;
+	PJRT_Error *error;
 
+	adp_calls_await_room(args->executable->program->conn);
+	error = check_args(args);
 	if (!error)
 		error = adp_views_replace(&views, args);
 	if (error)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -24,6 +25,8 @@
 #define GAP_MAX_NS UINT64_C(400000)
 /* So many functions run at a time. Further calls wait. */
 #define THREADS_MAX 64
+/* So many requests are sent ahead while a program may call, and then half of them are awaited. */
+#define AHEAD_MAX 128
 
 /* A call that waits for a thread; the record follows. */
 struct waiting {
@@ -42,6 +45,7 @@ struct calls {
 	pthread_mutex_t lock; /* guards the rest */
 	pthread_cond_t wake;
 	LIST_HEAD(, adp_callees) callees;
+	_Atomic uint32_t callee_count; /* changes under the lock */
 	LIST_HEAD(, server) servers;
 	STAILQ_HEAD(, waiting) waiting;
 	uint32_t threads, idle;
@@ -364,6 +368,7 @@ struct adp_callees *adp_callees_add(struct adp_conn *conn, void *const *function
 		memcpy(c->functions, functions, count * sizeof(functions[0]));
 	(void)pthread_mutex_lock(&calls->lock);
 	LIST_INSERT_HEAD(&calls->callees, c, link);
+	calls->callee_count++;
 	(void)pthread_mutex_unlock(&calls->lock);
 	return c;
 }
@@ -376,8 +381,10 @@ static void callees_unref(struct adp_callees *c, int refs)
 	(void)pthread_mutex_lock(&calls->lock);
 	c->refs -= refs;
 	is_last = c->refs == 0;
-	if (is_last)
+	if (is_last) {
 		LIST_REMOVE(c, link);
+		calls->callee_count--;
+	}
 	(void)pthread_mutex_unlock(&calls->lock);
 	if (is_last)
 		free(c);
@@ -410,4 +417,13 @@ uint64_t adp_callees_request(struct adp_callees *callees)
 void adp_callees_sent(struct adp_callees *callees, bool is_dropped)
 {
 	callees_unref(callees, is_dropped ? 2 : 1);
+}
+
+void adp_calls_await_room(struct adp_conn *conn)
+{
+	struct calls *calls = calls_of(conn);
+
+	if (calls && atomic_load_explicit(&calls->callee_count, memory_order_relaxed) > 0 &&
+	    adp_conn_owed(conn) >= AHEAD_MAX && !is_me(&calls->taker))
+		adp_conn_await_fewer(conn, AHEAD_MAX / 2);
 }

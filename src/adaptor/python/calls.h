@@ -37,6 +37,12 @@ struct adp_callees *adp_callees_add(struct adp_conn *conn, void *const *function
  * more, and then the listener learns of it.
  */
 uint64_t adp_callees_request(struct adp_callees *callees);
+/*
+ * Call this before an execute. While a program that may call has not ended, only so many requests
+ * are sent ahead: Python is slower than the thread that sends, and the daemon's queue is limited.
+ * A function that a program called never waits.
+ */
+void adp_calls_await_room(struct adp_conn *conn);
 /* The record is sent, or the request is dropped. Do not use the functions after that. */
 void adp_callees_sent(struct adp_callees *callees, bool is_dropped);
 

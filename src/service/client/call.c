@@ -262,6 +262,7 @@ static bool begin(struct svc_call *c, struct svc_execution *x)
 	if (is_open) {
 		c->number = ++s->call_count;
 		svc_attend_silence_begin(s);
+		svc_attend_if_ahead(s); /* from now on the ring is read */
 		LIST_INSERT_HEAD(&s->calls, c, link);
 		wake = svc_errand_lend(s, &x->errand);
 	}

@@ -19,12 +19,17 @@
 #define ATTEND_NS UINT64_C(20000000)
 /* A client may ring this often without sending a record. */
 #define RINGS_MAX 16
+/* While a program calls the client, so many times as many records may wait. */
+#define CALLING_FACTOR 8
 
 bool svc_session_is_ahead(const struct svc_session *s)
 {
 	const uint64_t *max = s->server->ledger.limits.max[SVC_JOB];
+	uint64_t waiting_max = max[SVC_QUEUED_ITERATIONS];
 
-	return (max[SVC_QUEUED_ITERATIONS] && s->waiting_count >= max[SVC_QUEUED_ITERATIONS]) ||
+	if (!LIST_EMPTY(&s->calls)) /* the ring brings the answer, and nothing ends before it */
+		return waiting_max && s->waiting_count / CALLING_FACTOR >= waiting_max;
+	return (waiting_max && s->waiting_count >= waiting_max) ||
 	       (max[SVC_QUEUED_BYTES] && s->queued_bytes >= max[SVC_QUEUED_BYTES] / 2);
 }
 

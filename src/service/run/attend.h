@@ -61,7 +61,8 @@ void svc_unpark(struct svc_session *s) SVC_LOCKED;
 
 /*
  * Do so many records wait for their turn that the worker stops reading the ring? Then the ring
- * fills up, and the client waits.
+ * fills up, and the client waits. While a program calls the client, the limits of the queue refuse
+ * iterations instead.
  */
 bool svc_session_is_ahead(const struct svc_session *s);
 /* Call this before the number of waiting records falls: the ring may be read again then. */
