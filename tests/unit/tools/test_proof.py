@@ -281,6 +281,16 @@ def test_the_verdict_on_a_version(builtin, salus, good):
     assert tool("versions").verdict(builtin, salus)[0] is good
 
 
+def test_salus_runs_the_program_but_jupyter_itself_for_notebooks():
+    versions, side = tool("versions"), SimpleNamespace(prefix=lambda: ["salus", "run", "--"])
+    script = PROOF / "versions" / "train.py"
+    assert versions.command_of(side, "python", "train") == ["salus", "run", "--", "python", script]
+    notebooks = versions.command_of(side, "python", versions.NOTEBOOKS)
+    assert notebooks == ["python", PROOF / "versions" / "notebooks.py", "salus", "run", "--"]
+    for program in (*versions.PROGRAMS, versions.NOTEBOOKS):
+        assert (PROOF / "versions" / f"{program}.py").exists()
+
+
 def test_the_line_of_an_error_is_found_above_hints():
     line = tool("versions").error_line
     assert line("Traceback\n  x\nValueError: no\n-----\nFor simplicity, ...\n") == "ValueError: no"
