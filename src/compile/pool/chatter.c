@@ -2,6 +2,7 @@
 #include "compile/pool/chatter.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,13 +20,21 @@ static struct sal_chatter *chatter_of(uv_stream_t *stream)
 	return SAL_CONTAINER_OF(stream, struct sal_chatter, pipe);
 }
 
+/* A line of a stack trace, which follows the line that says what went wrong. */
+static bool is_trace(const char *line)
+{
+	return strncmp(line, "    @ ", strlen("    @ ")) == 0 ||
+	       strncmp(line, "*** Check failure", strlen("*** Check failure")) == 0;
+}
+
 static void end_line(struct sal_chatter *c)
 {
 	if (c->used == 0)
 		return;
 	c->line[c->used] = '\0';
 	c->used = 0;
-	memcpy(c->last, c->line, sizeof(c->last));
+	if (!is_trace(c->line))
+		memcpy(c->last, c->line, sizeof(c->last));
 	if (c->lines < LINES_MAX) {
 		c->lines++;
 		sal_log_info("compile", "helper=%d says: %s", c->pid, c->line);

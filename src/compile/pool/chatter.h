@@ -23,7 +23,7 @@ struct sal_chatter {
 	char room[4096];
 	char line[SAL_CHATTER_LINE]; /* the line so far; a longer line is cut */
 	size_t used;
-	char last[SAL_CHATTER_LINE]; /* the last complete line of this task */
+	char last[SAL_CHATTER_LINE]; /* the last line of this task, without stack traces */
 	uint32_t lines; /* of this task, logged */
 	uint32_t dropped; /* of this task, not logged */
 };

@@ -167,6 +167,11 @@ static void distrusts_helpers(void **state)
 			   SAL_INTERNAL, "sent a malformed answer");
 	expect_from_script(bed, "head -c 40 >/dev/null; exit 3", SAL_INTERNAL, "status 3");
 	expect_from_script(bed, "head -c 40 >/dev/null; kill -SEGV $$", SAL_INTERNAL, "signal 11");
+	expect_from_script(bed,
+			   "head -c 40 >/dev/null; { echo F0000 1 a.cc:5] Check failed: so it is; "
+			   "echo '*** Check failure stack trace: ***'; "
+			   "echo '    @     0x7f89f439f404  main()'; } >&2; kill -ABRT $$",
+			   SAL_INTERNAL, "Check failed: so it is; no other");
 	expect_from_script(bed, "head -c 40 >/dev/null; exec >&-; exec sleep 1000", SAL_ABORTED,
 			   "signal 9");
 }
