@@ -31,11 +31,12 @@ def plugin_of(python):
 
 
 def plain_env(devices):
-    """The caller's environment without anything that changes what JAX does."""
+    """The caller's environment without anything that changes what JAX does. All sides get the same
+    hash seed: the programs of some libraries depend on it."""
     env = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     if devices > 1:
         env["JAX_NUM_CPU_DEVICES"] = str(devices)
-    return env | {"PYTHONDONTWRITEBYTECODE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return env | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
 
 class Builtin:

@@ -19,6 +19,7 @@ sys.path.insert(0, str(PROOF))
 import feature  # noqa: E402
 import feature_results  # noqa: E402
 import page  # noqa: E402
+import sides  # noqa: E402
 import suite_lines  # noqa: E402
 import suite_results  # noqa: E402
 
@@ -269,6 +270,11 @@ def test_features_share_a_process_unless_they_need_their_own():
         ("a", "m", 1, False), ("b", "m", 1, False), ("c", "m", 1, True), ("d", "m", 4, False), ("e", "n", 4, False))]
     got = [[one.name for one in batch] for batch in tool("features").batches(made)]
     assert got == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+def test_the_sides_have_the_same_hash_seed(tmp_path):
+    envs = [sides.Builtin(tmp_path, tmp_path, "p").env(), sides.Direct(tmp_path, tmp_path, "p").env(4)]
+    assert {env["PYTHONHASHSEED"] for env in envs} == {"0"}
 
 
 # Versions.
