@@ -42,7 +42,12 @@ static struct sal_iteration *submit(struct drv_job *j, struct sal_pace *pace, ui
 
 static void took(struct drv_job *j, uint64_t bytes)
 {
-	j->s->running->took_bytes = bytes;
+	struct sal_iteration *it = j->s->running;
+
+	if (!it)
+		fail_msg("the session does not run");
+	else
+		it->took_bytes = bytes;
 	drv_done(&d, j, MS);
 }
 

@@ -306,7 +306,7 @@ static void unpacks_conjugate_vectors(void **state)
 	add_letter(f, "compute_right", 'V');
 	assert_true(call(f, "lapack_sgeev_ffi"));
 	assert_true(re[0] == 0 && re[1] == 0 && im[0] == 1 && im[1] == -1);
-	for (int i = 0; i < 2; i++) { /* the second vector is the conjugate of the first */
+	for (size_t i = 0; i < 2; i++) { /* the second vector is the conjugate of the first */
 		assert_true(right[2 * i] == right[4 + 2 * i]);
 		assert_true(right[2 * i + 1] == -right[4 + 2 * i + 1]);
 	}
@@ -527,7 +527,8 @@ static void plans_scratch(void **state)
 
 	(void)state;
 	for (int type = 0; type < LAPACK_TYPES; type++) {
-		uint64_t least = 2 * 100 * 100 * lapack_bytes(lapack_real((enum lapack_type)type));
+		uint64_t least =
+			UINT64_C(2) * 100 * 100 * lapack_bytes(lapack_real((enum lapack_type)type));
 
 		assert_int_equal(plan_eigh(100, (enum lapack_type)type, &bytes, &err), SAL_OK);
 		assert_true(bytes >= least && bytes < 8 * least);
@@ -637,7 +638,7 @@ static void factors_equal_matrices_equally(void **state)
 
 	(void)state;
 	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(MANY));
-	for (int64_t i = 0; i < MANY * 25; i++)
+	for (int64_t i = 0; i < INT64_C(25) * MANY; i++)
 		a[i] = (float)element_of(1, i % 5, i / 5 % 5, 5);
 	add_letter(f, "uplo", 'L');
 	assert_true(call(f, "lapack_spotrf_ffi"));
@@ -723,9 +724,9 @@ static void eigh_of_batch(struct frame *f, int64_t batch, int64_t n)
 	(void)add_ret(f, XLA_FFI_DataType_F64, DIMS(batch, n));
 	(void)add_ret(f, XLA_FFI_DataType_S32, DIMS(batch));
 	for (int64_t i = 0; i < batch * n * n; i++) {
-		int64_t row = i / n % n, column = i % n, sum = row + column;
+		int64_t number = i / (n * n), row = i / n % n, column = i % n, sum = row + column;
 
-		a[i] = row == column ? (double)(i / (n * n) + row) : 1.0 / (double)(sum + 1);
+		a[i] = row == column ? (double)(number + row) : 1.0 / (double)(sum + 1);
 	}
 	add_letter(f, "mode", 'V');
 	add_letter(f, "uplo", 'L');

@@ -7,7 +7,7 @@
 #include "core/session.h"
 #include "unit/service/run_bed.h"
 
-#define BYTES 4096u
+#define BYTES UINT64_C(4096)
 #define DEVICE 1
 #define HOST 2
 

@@ -7,7 +7,7 @@
 #include "core/session.h"
 #include "unit/service/run_bed.h"
 
-#define BYTES 4096u
+#define BYTES UINT64_C(4096)
 
 static struct run_bed bed;
 
@@ -70,8 +70,8 @@ static uint64_t execute_on(struct run_client *c, uint32_t devices, uint64_t firs
 		       .arg_count = 2 },
 	};
 
-	memcpy(all.args, args, (devices ? devices : 1) * 2 * sizeof(*args));
-	all.m.header.size = sal_record_size(sizeof(all.m), (devices ? devices : 1) * 16);
+	memcpy(all.args, args, (size_t)(devices ? devices : 1) * 2 * sizeof(*args));
+	all.m.header.size = sal_record_size(sizeof(all.m), (size_t)(devices ? devices : 1) * 16);
 	client_send(c, &all, all.m.header.size);
 	return c->requests;
 }

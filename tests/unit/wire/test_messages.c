@@ -420,7 +420,7 @@ static void calls_add_up(void **state)
 	VALID_COMPLETE("most", call_of(SAL_INLINE_MAX, 4, SAL_INLINE_MAX));
 	VALID_COMPLETE("large", call_of(SAL_INLINE_MAX + 1, 1 << 30, 0));
 	INVALID("operands missing", call_of(4, 4, 0));
-	INVALID("operands too long", call_of(4, 4, 2 * SAL_CALL_ALIGN));
+	INVALID("operands too long", call_of(4, 4, (size_t)2 * SAL_CALL_ALIGN));
 	INVALID("large operands in the record", call_of(SAL_INLINE_MAX + 1, 4, SAL_INLINE_MAX + 8));
 	INVALID("more than an array can have", call_of(SAL_CALL_BYTES_MAX + 1, 4, 0));
 	m = call_of(4, 4, SAL_CALL_ALIGN);
