@@ -259,6 +259,41 @@ def test_a_queue_that_is_too_short_for_callbacks_says_so(served):
     assert "caught" in run.stdout and "job-queued-iterations" in run.stdout, run.describe()
 
 
+TOO_MUCH = HEAD + """
+import threading
+MB = 1 << 18
+asked, go = threading.Event(), threading.Event()
+def slow(x):
+    asked.set()
+    go.wait()
+    return np.float32(x + 1)
+@jax.jit
+def step(x):
+    s = jnp.sort(x * 2)
+    c = jax.pure_callback(slow, jax.ShapeDtypeStruct((), jnp.float32), s[0])
+    return c + jnp.cumsum(s + c)[-1]
+large = jax.device_put(np.zeros(30 * MB, np.float32)).block_until_ready()
+y = step(large)
+WAIT
+more = jax.device_put(np.zeros(50 * MB, np.float32))
+go.set()
+try:
+    print(more.block_until_ready().shape)
+except Exception as error:
+    print("caught", str(error).splitlines()[0])
+print(float(y), flush=True)
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_array_that_does_not_fit_beside_a_callback(served, waits):
+    """The array could only wait for the iteration, which waits for Python, whose answer is behind the array."""
+    run = served("--memory", "130MiB")[1](TOO_MUCH.replace("WAIT", "asked.wait()" if waits else "")).succeed(120)
+    lines = run.stdout.splitlines()
+    assert len(lines) == 2 and lines[1] == "7864321.0", run.describe()
+    assert "caught" not in lines[0] or "out of memory" in lines[0], run.describe()
+
+
 def test_a_job_that_dies_in_its_python_costs_itself(served, wait):
     daemon, client = served()
     neighbour = client.start(STEPS.replace("300", "3000"))

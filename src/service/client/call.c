@@ -264,6 +264,7 @@ static bool begin(struct svc_call *c, struct svc_execution *x)
 		svc_attend_silence_begin(s);
 		svc_attend_if_ahead(s); /* from now on the ring is read */
 		LIST_INSERT_HEAD(&s->calls, c, link);
+		svc_unpark(s); /* what waits for the end of this iteration would wait for ever */
 		wake = svc_errand_lend(s, &x->errand);
 	}
 	svc_unlock(s->server);

@@ -7,7 +7,9 @@
 #include "base/units.h"
 #include "core/engine.h"
 #include "service/client/session.h"
+#include "service/memory/program.h"
 #include "service/run/attend.h"
+#include "service/run/dispatch.h"
 #include "service/server.h"
 
 uint64_t svc_memory_round(const struct svc_server *server, uint64_t bytes)
@@ -59,6 +61,30 @@ bool svc_memory_is_settling(const struct svc_session *s, uint64_t more_bytes)
 	       !has_room(s, svc_memory_round(s->server, held_bytes(s) + more_bytes));
 }
 
+/*
+ * The bytes do not fit beside the session's own iteration, and the iteration waits for the session's
+ * Python. The answer comes behind the record that asks for the bytes: each would wait for the other.
+ */
+static bool would_wait_for_itself(struct svc_session *s, uint64_t want)
+{
+	const struct svc_execution *x = TAILQ_FIRST(&s->executions);
+	uint64_t most = limit_of(s), scratch;
+
+	if (LIST_EMPTY(&s->calls) || !x || !svc_execution_has_started(x))
+		return false;
+	scratch = x->iteration.needs.ephem_bytes;
+	if (scratch < x->shared->pace.scratch_bytes)
+		scratch = x->shared->pace.scratch_bytes;
+	if (want <= most && scratch <= most - want)
+		return false;
+	s->refusal = (struct sal_record){ .what = SAL_REFUSE,
+					  .session = s->id,
+					  .persist_bytes = want,
+					  .ephem_bytes = scratch,
+					  .value = most };
+	return true;
+}
+
 enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 {
 	struct sal_session_memory memory = sal_session_memory(s->core);
@@ -76,6 +102,8 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 	}
 	if (s->freeing_bytes > 0)
 		return SVC_LATER;
+	if (would_wait_for_itself(s, want))
+		return SVC_NO;
 	s->need_refused = false;
 	/* The engine brings a paged-out session back only if the session needs more than before. */
 	tell(s, memory.place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
