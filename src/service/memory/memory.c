@@ -102,11 +102,10 @@ enum svc_answer svc_memory_ask(struct svc_session *s, uint64_t more_bytes)
 	}
 	if (s->freeing_bytes > 0)
 		return SVC_LATER;
-	if (would_wait_for_itself(s, want))
-		return SVC_NO;
-	s->need_refused = false;
+	s->need_refused = would_wait_for_itself(s, want);
 	/* The engine brings a paged-out session back only if the session needs more than before. */
-	tell(s, memory.place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
+	if (!s->need_refused)
+		tell(s, memory.place != SAL_RESIDENT && want <= tracked ? tracked + 1 : want);
 	if (s->need_refused)
 		return SVC_NO;
 	return has_room(s, want) ? SVC_YES : SVC_LATER;
