@@ -1553,6 +1553,16 @@ static void chain_fini(struct chain *c)
 	ops->unload(c->program);
 }
 
+/* Waits until the chain has ended, and no thread uses it any more. Returns the code of the end. */
+static int chain_wait(struct chain *c)
+{
+	int code = wait_for(&c->end, 1);
+
+	while (atomic_load(&c->depth) > 0)
+		(void)usleep(1000);
+	return code;
+}
+
 /* Checks that the chain added LINKS times. */
 static void chain_expect(struct chain *c)
 {
@@ -1640,7 +1650,7 @@ static void iterations_chain_from_within_done(void **state)
 
 		chain_init(c, t, kinds[i]);
 		start_links(c);
-		if (wait_for(&c->end, 1) != SAL_OK)
+		if (chain_wait(c) != SAL_OK)
 			fail_msg("%u links left: %s", c->left, c->end.text);
 		/* Nesting on one thread: in execute, in done. */
 		assert_in_range(atomic_load(&c->deepest), 1, 2);

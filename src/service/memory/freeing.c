@@ -104,7 +104,12 @@ void svc_freeing_init(struct svc_session *s)
 	STAILQ_INIT(&s->trash_programs);
 	TAILQ_INIT(&s->freeing.batch);
 	STAILQ_INIT(&s->freeing.programs);
-	s->freeing.errand = (struct svc_errand){ .begin = begin, .call = call, .settle = settle };
+	s->freeing.errand = (struct svc_errand){
+		.begin = begin,
+		.call = call,
+		.settle = settle,
+		.can_wait = true, /* the bytes count until they are free */
+	};
 }
 
 void svc_freeing_post(struct svc_session *s)

@@ -108,6 +108,7 @@ struct svc_program *svc_program_create(struct svc_session *s,
 	p->session = s;
 	p->shared = share(s->server, take_described);
 	p->mean_ns = p->shared->mean_ns;
+	svc_lengths_init(&p->lengths);
 	return p;
 }
 

@@ -21,6 +21,7 @@
 #include "core/job.h"
 #include "service/lock.h"
 #include "service/run/carrier.h"
+#include "service/timing/lengths.h"
 
 struct sal_err;
 struct sal_image;
@@ -57,6 +58,7 @@ struct svc_program {
 	_Atomic uint32_t pins; /* started executions that may call Python run it */
 	struct svc_errand ahead; /* loads the program before its first run */
 	uint64_t mean_ns; /* mean time of a run; at first that of all sessions; 0: unknown */
+	struct svc_lengths lengths; /* of runs, if the worker may have to poll for their ends */
 };
 
 STAILQ_HEAD(svc_program_list, svc_program);

@@ -24,6 +24,8 @@
 #define GUEST_ERRANDS 16
 /* The worker carries sessions for this long before it reads rings again. */
 #define POSTED_NS UINT64_C(200000)
+/* The worker looks at so many posted sessions for one that starts an iteration. */
+#define SEARCH_MAX 16
 /* How long a lane has memory that it may not keep. */
 #define SETTLE_NS 100000000L
 
@@ -53,11 +55,23 @@ static void post(struct svc_server *server, struct svc_session *s)
 	TAILQ_INSERT_TAIL(&server->posted, s, posted_link);
 }
 
+/* The device is idle until the iteration starts: errands that can wait do. */
+static bool overtakes(const struct svc_session *s, const struct svc_errand *errand)
+{
+	const struct svc_errand *first = STAILQ_FIRST(&s->errands);
+
+	return errand->starts && !errand->computes && first && first->can_wait &&
+	       !STAILQ_NEXT(first, link);
+}
+
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 {
 	svc_assert_locked(s->server);
 	SAL_ASSERT(s->state != SVC_CLOSED);
-	STAILQ_INSERT_TAIL(&s->errands, errand, link);
+	if (overtakes(s, errand))
+		STAILQ_INSERT_HEAD(&s->errands, errand, link);
+	else
+		STAILQ_INSERT_TAIL(&s->errands, errand, link);
 	if (s->is_carried || s->is_posted)
 		return;
 	(void)svc_session_ref(s); /* until the session has no errands */
@@ -195,15 +209,30 @@ static void carry(struct svc_server *server, struct svc_session *s, enum carryin
 	svc_dispatch_show(server);
 }
 
+/*
+ * The session that the worker carries next: one that starts an iteration. After one that went before
+ * others it is the first of them, so that they wait for twice as long at most.
+ */
+static struct svc_session *find_next(const struct svc_server *server)
+{
+	struct svc_session *first = TAILQ_FIRST(&server->posted), *s = first;
+	uint32_t n;
+
+	for (n = 1; !server->worker.has_overtaken && s && !STAILQ_FIRST(&s->errands)->starts; n++)
+		s = n < SEARCH_MAX ? TAILQ_NEXT(s, posted_link) : NULL;
+	return s ? s : first;
+}
+
 bool svc_carry_posted(struct svc_server *server)
 {
 	uint64_t until_ns = svc_now_ns() + POSTED_NS;
 	struct svc_session *s;
 	uint32_t n;
 
-	for (n = 0; (s = TAILQ_FIRST(&server->posted)) && svc_worker_is_me(server) &&
+	for (n = 0; (s = find_next(server)) && svc_worker_is_me(server) &&
 		    (n == 0 || svc_now_ns() < until_ns);
 	     n++) {
+		server->worker.has_overtaken = s != TAILQ_FIRST(&server->posted);
 		take(server, s);
 		carry(server, s, AS_WORKER);
 	}

@@ -2,9 +2,11 @@
 /*
  * carrier - errands: the vendor calls of a session.
  *
- * One thread at a time does a session's errands, in order: this thread carries the session. So only
- * one thread at a time uses a session's vendor objects (device buffers, loaded programs). A vendor
- * call that blocks, computes or never returns delays its own session only.
+ * One thread at a time does a session's errands: this thread carries the session. So only one
+ * thread at a time uses a session's vendor objects (device buffers, loaded programs). A vendor call
+ * that blocks, computes or never returns delays its own session only. Errands are done in order; only
+ * the start of an iteration goes before an errand that can wait, because the device is idle until
+ * then.
  *
  *     posted ----> carried by the worker (brief errands)  ----> no errands left
  *        |                    |  the next errand is long, or the call took too long
@@ -44,6 +46,7 @@ struct svc_errand {
 	bool computes; /* the vendor may compute inside the call: not for a vendor's thread */
 	bool lowers; /* may lower the priority of a vendor's threads: not for one of them */
 	bool starts; /* starts an iteration: the device waits for it */
+	bool can_wait; /* an errand that starts an iteration may go first */
 	bool is_under_way; /* its call has not returned */
 	bool is_lent; /* meanwhile another thread may carry the session */
 };

@@ -21,10 +21,10 @@
 #include "service/run/attend.h"
 #include "service/run/carrier.h"
 #include "service/run/closing.h"
-#include "service/run/gap.h"
 #include "service/run/rest.h"
 #include "service/run/worker.h"
 #include "service/server.h"
+#include "service/timing/gap.h"
 #include "service/trace.h"
 
 /*
@@ -368,6 +368,8 @@ static void learn(struct svc_execution *x, uint64_t used_ns)
 	struct svc_shared_program *shared = x->program->shared;
 
 	update_mean(&x->program->mean_ns, used_ns);
+	if (!x->session->server->carries_in_done)
+		svc_lengths_add(&x->program->lengths, used_ns);
 	update_mean(&shared->mean_ns, used_ns);
 	shared->is_asynchronous = x->call_ns < used_ns / 4;
 }

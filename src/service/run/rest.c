@@ -12,10 +12,11 @@
 #include "service/client/session.h"
 #include "service/run/attend.h"
 #include "service/run/dispatch.h"
-#include "service/run/gap.h"
 #include "service/run/watch.h"
 #include "service/run/worker.h"
 #include "service/server.h"
+#include "service/timing/due.h"
+#include "service/timing/gap.h"
 
 /* The worker sleeps through lulls that are longer than this. */
 #define LULL_NS_MAX UINT64_C(100000)
@@ -92,12 +93,48 @@ static bool all_that_runs_is_short(const struct svc_server *server) SVC_LOCKED
 	return true;
 }
 
+/* When to poll for the end of the iteration that this lane runs. False: there is none. */
+static bool find_due(const struct svc_server *server, uint32_t lane, struct svc_due *out) SVC_LOCKED
+{
+	const struct sal_session *core = sal_engine_running(server->engine, lane);
+	const struct svc_session *s = core ? sal_session_user(core) : NULL;
+	const struct svc_execution *x = s ? TAILQ_FIRST(&s->executions) : NULL;
+
+	if (!x || !svc_execution_has_started(x) || !x->program)
+		return false;
+	*out = svc_due(&x->program->lengths, x->grant_ns);
+	return true;
+}
+
+/*
+ * When the worker next polls for the end of an iteration: that moment, or `now` if it should poll
+ * now. 0: never. A device that carries in its reports does not need the worker.
+ */
+static uint64_t next_due(const struct svc_server *server, uint64_t now) SVC_LOCKED
+{
+	uint64_t soonest_ns = 0;
+	struct svc_due due;
+	uint32_t i;
+
+	for (i = 0; i < SAL_LANES_MAX && server->running > 0 && !server->carries_in_done; i++) {
+		if (!find_due(server, i, &due) || now >= due.until_ns)
+			continue;
+		if (now >= due.from_ns)
+			return now;
+		if (soonest_ns == 0 || due.from_ns < soonest_ns)
+			soonest_ns = due.from_ns;
+	}
+	return soonest_ns;
+}
+
 /* Is work likely to come soon? */
 static bool should_poll(const struct svc_server *server, uint64_t now) SVC_LOCKED
 {
 	const struct svc_worker *w = &server->worker;
 	uint64_t idle = now - w->idle_from_ns;
 
+	if (next_due(server, now) == now)
+		return true;
 	if (server->running > 0) /* a short iteration ends soon, and the next one follows */
 		return idle < 2 * SHORT_NS && all_that_runs_is_short(server);
 	switch (svc_gap_phase(&w->gap, now)) {
@@ -170,12 +207,17 @@ static uint64_t sooner(uint64_t a_ns, uint64_t b_ns)
 	return a_ns == 0 || (b_ns > 0 && b_ns < a_ns) ? b_ns : a_ns;
 }
 
-/* Sleep until a bell or the alarm rings, a session's rest ends, or the engine's tick is due. */
+/*
+ * Sleep until a bell or the alarm rings, a session's rest ends, the engine's tick is due, or it is
+ * time to poll for the end of an iteration.
+ */
 static void go_to_sleep(struct svc_server *server) SVC_LOCKED
 {
 	struct svc_worker *w = &server->worker;
 	struct epoll_event rung[BELLS_AT_ONCE];
-	uint64_t until_ns = sooner(w->wake_ns, svc_attend_rested(server, svc_now_ns()));
+	uint64_t now_ns = svc_now_ns();
+	uint64_t until_ns = sooner(sooner(w->wake_ns, svc_attend_rested(server, now_ns)),
+				   next_due(server, now_ns));
 	bool sleeps = may_sleep(server);
 	int n = 0;
 
@@ -228,7 +270,8 @@ void svc_rest(struct svc_server *server)
 		go_to_sleep(server);
 		return;
 	}
-	is_due = w->gap.from_ns > 0 && 2 * (now - w->gap.from_ns) >= w->gap.over_after_ns;
+	is_due = next_due(server, now) == now ||
+		 (w->gap.from_ns > 0 && 2 * (now - w->gap.from_ns) >= w->gap.over_after_ns);
 	svc_unlock(server);
 	pass_time(is_due);
 	svc_lock(server);

@@ -17,7 +17,7 @@
 
 #include "service/lock.h"
 #include "service/run/carrier.h"
-#include "service/run/gap.h"
+#include "service/timing/gap.h"
 
 struct sal_err;
 struct sal_header;
@@ -33,6 +33,7 @@ struct svc_worker {
 	uint64_t wake_ns; /* when the engine needs its next tick; 0: no tick is needed */
 	uint64_t until_ns; /* the worker wakes then at the latest; 0: when a bell rings */
 	bool is_called; /* another thread left something for the worker to do */
+	bool has_overtaken; /* the session that the worker carried last went before others */
 	bool makes_way; /* a long iteration has started: yield this core to the vendor's threads */
 	uint64_t idle_from_ns; /* since when the worker is idle; 0: it is not */
 	bool is_lull; /* the worker is idle, and no iteration runs or is foreseen */

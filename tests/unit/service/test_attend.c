@@ -72,9 +72,10 @@ static void who_sends_too_fast_rests(void **state)
 	client_open(&b, &bed, "b");
 	for (i = 0; i < 500; i++)
 		client_delete(&a, 999);
-	BED_WAIT(&bed, a.session->attention.is_resting);
-	BED_ASSERT(&bed, a.session->attention.rest_until_ns > svc_now_ns() &&
-				 !sal_ring_is_empty(&a.session->submit));
+	/* It rests several times. This test may be slow, and see only the end of one of them. */
+	BED_WAIT(&bed, a.session->attention.is_resting &&
+			       a.session->attention.rest_until_ns > svc_now_ns() &&
+			       !sal_ring_is_empty(&a.session->submit));
 	client_upload(&b, 1, 64, 3); /* others do not rest */
 	client_expect(&b, 1, 64, 3);
 	BED_ASSERT(&bed, !b.session->attention.is_resting);

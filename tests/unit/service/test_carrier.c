@@ -32,7 +32,7 @@ struct entry {
 	struct svc_errand errand;
 	struct diary *diary;
 	char name;
-	bool waits, is_settled_at_once;
+	bool waits, naps, is_settled_at_once;
 };
 
 static void note(struct entry *e, char phase)
@@ -59,6 +59,8 @@ static void entry_call(struct svc_errand *errand)
 
 	svc_assert_unlocked(&bed.server);
 	while (e->waits && !atomic_load(&e->diary->gate))
+		bed_nap();
+	if (e->naps)
 		bed_nap();
 	e->diary->last = pthread_self();
 }
@@ -111,6 +113,101 @@ static void errands_are_done_in_order(void **state)
 	assert_string_equal(d.text, "0(0)1(1)2(2)3(3)4(5(5)");
 	client_close(&a);
 	bed_close(&bed);
+}
+
+/* The device is idle until an iteration starts. What can wait comes after it, and nothing else. */
+static void a_start_goes_before_what_can_wait(void **state)
+{
+	struct diary d = { .used = 0 };
+	struct entry e[4];
+	int i;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	for (i = 0; i < 4; i++)
+		init_entry(&e[i], &d, (char)('0' + i), true);
+	e[0].errand.can_wait = true;
+	e[1].errand.starts = true; /* goes before 0 */
+	e[2].errand.starts = true; /* 1 is before it: they stay in order */
+	e[3].errand.can_wait = true;
+	svc_lock(&bed.server);
+	for (i = 0; i < 4; i++)
+		svc_errand_post(a.session, &e[i].errand);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 16);
+	assert_string_equal(d.text, "1(1)0(0)2(2)3(3)");
+	client_close(&a);
+	bed_close(&bed);
+}
+
+static void expect_in_order(bool can_wait, bool computes)
+{
+	struct diary d = { .used = 0 };
+	struct entry e[2];
+
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	init_entry(&e[0], &d, '0', true);
+	init_entry(&e[1], &d, '1', true);
+	e[0].errand.can_wait = can_wait;
+	e[1].errand.starts = true;
+	e[1].errand.computes = computes;
+	svc_lock(&bed.server);
+	svc_errand_post(a.session, &e[0].errand);
+	svc_errand_post(a.session, &e[1].errand);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 8);
+	assert_string_equal(d.text, "0(0)1(1)");
+	client_close(&a);
+	bed_close(&bed);
+}
+
+/* A start in which the vendor computes would delay what can wait for as long as it computes. */
+static void other_starts_stay_in_order(void **state)
+{
+	(void)state;
+	expect_in_order(false, false);
+	expect_in_order(true, true);
+}
+
+static void expect_turns(bool starts_are_slow)
+{
+	struct diary d = { .used = 0 };
+	struct run_client c[5];
+	struct entry e[5];
+	int i;
+
+	bed_open(&bed, &(struct run_config){ 0 });
+	for (i = 0; i < 5; i++) {
+		client_open(&c[i], &bed, "c");
+		init_entry(&e[i], &d, (char)('0' + i), true);
+		e[i].errand.starts = i > 1;
+		e[i].naps = starts_are_slow && i > 1;
+	}
+	svc_lock(&bed.server);
+	for (i = 0; i < 5; i++)
+		svc_errand_post(c[i].session, &e[i].errand);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 20);
+	assert_string_equal(d.text, "2(2)0(0)3(3)1(1)4(4)");
+	for (i = 0; i < 5; i++)
+		client_close(&c[i]);
+	bed_close(&bed);
+}
+
+/*
+ * Of several sessions, every other turn goes to one that starts, so the others wait for twice as long
+ * at most; also if each start takes the worker's time for one round.
+ */
+static void sessions_that_start_go_first(void **state)
+{
+	(void)state;
+	expect_turns(false);
+	expect_turns(true);
 }
 
 /* The worker does not run long errands. */
@@ -402,6 +499,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errands_are_done_in_order),
+		cmocka_unit_test(a_start_goes_before_what_can_wait),
+		cmocka_unit_test(other_starts_stay_in_order),
+		cmocka_unit_test(sessions_that_start_go_first),
 		cmocka_unit_test(long_errands_go_to_a_carrier),
 		cmocka_unit_test(many_errands_are_done_in_turns),
 		cmocka_unit_test(an_endless_call_holds_up_nobody_else),

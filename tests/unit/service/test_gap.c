@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/run/gap.h"
+#include "service/timing/gap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void a_rhythm_is_learned(void **state)
 
 	(void)state;
 	svc_gap_init(&p);
-	now = pass_many(&p, now, 300 * US, SVC_GAPS);
+	now = pass_many(&p, now, 300 * US, SVC_LENGTHS);
 	assert_int_equal(phase_after(&p, now, 50 * US), SVC_GAP_EARLY);
 	assert_true(svc_gap_due_ns(&p) > now + 100 * US);
 	assert_true(svc_gap_due_ns(&p) < now + 300 * US);
@@ -83,7 +83,7 @@ static void a_few_odd_ones_do_not_count(void **state)
 static void short_ones_are_polled_from_the_start(void **state)
 {
 	struct svc_gap p;
-	uint64_t now = pass_many((svc_gap_init(&p), &p), MS, 15 * US, SVC_GAPS);
+	uint64_t now = pass_many((svc_gap_init(&p), &p), MS, 15 * US, SVC_LENGTHS);
 
 	(void)state;
 	assert_int_equal(phase_after(&p, now, 0), SVC_GAP_DUE);
@@ -94,7 +94,7 @@ static void short_ones_are_polled_from_the_start(void **state)
 static void long_ones_are_slept_through(void **state)
 {
 	struct svc_gap p;
-	uint64_t now = pass_many((svc_gap_init(&p), &p), MS, 5 * MS, SVC_GAPS);
+	uint64_t now = pass_many((svc_gap_init(&p), &p), MS, 5 * MS, SVC_LENGTHS);
 
 	(void)state;
 	assert_int_equal(phase_after(&p, now, 0), SVC_GAP_OVER);
@@ -109,7 +109,7 @@ static void those_of_all_lengths_too(void **state)
 
 	(void)state;
 	svc_gap_init(&p);
-	for (i = 0; i < SVC_GAPS; i++)
+	for (i = 0; i < SVC_LENGTHS; i++)
 		now = pass(&p, now, (uint64_t)(i + 1) * 50 * US);
 	assert_int_equal(phase_after(&p, now, 300 * US), SVC_GAP_OVER);
 }
@@ -122,7 +122,7 @@ static void a_new_rhythm_replaces_the_old(void **state)
 	(void)state;
 	svc_gap_init(&p);
 	now = pass_many(&p, now, 600 * US, 100);
-	now = pass_many(&p, now, 100 * US, SVC_GAPS);
+	now = pass_many(&p, now, 100 * US, SVC_LENGTHS);
 	assert_int_equal(phase_after(&p, now, 100 * US), SVC_GAP_DUE);
 	assert_int_equal(phase_after(&p, now, 600 * US), SVC_GAP_OVER);
 }

@@ -11,9 +11,8 @@
  * A job that waits for each result sends its next iteration some time after it got the last result.
  * This time is nearly always the same. Polling from a little before the next iteration saves waking
  * a thread. Polling earlier takes a core from the job itself. Polling longer wastes the core. The
- * lengths of the last gaps say when to poll. The few shortest and longest of them do not count,
- * because a job does something else now and then. If the gaps are long or differ much, the worker
- * sleeps through them.
+ * lengths of the last gaps say when to poll. If the gaps are long or differ much, the worker sleeps
+ * through them.
  *
  * Threads: none. The worker's gap is under server->lock.
  */
@@ -23,12 +22,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SVC_GAPS 16
+#include "service/timing/lengths.h"
 
 struct svc_gap {
 	uint64_t from_ns; /* when the gap began; 0: there is no gap now */
-	uint64_t last_ns[SVC_GAPS]; /* lengths of the last gaps, in no order */
-	uint32_t next; /* index of the oldest in last_ns */
+	struct svc_lengths lengths;
 	uint64_t due_after_ns, over_after_ns;
 	bool is_foreseen; /* due_after_ns and over_after_ns are valid */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/run/gap.h"
+#include "service/timing/gap.h"
 
 #include <string.h>
 
@@ -9,19 +9,13 @@
  */
 #define LONG_NS UINT64_C(1000000)
 #define POLL_NS_MAX UINT64_C(300000)
-/* The first and the last gap that count, when the last gaps are sorted by length. */
-#define FIRST 2
-#define LAST (SVC_GAPS - 4)
 /* Waking up takes this long, also for a client whose gap the worker slept through. */
 #define WAKE_NS UINT64_C(50000)
 
 void svc_gap_init(struct svc_gap *g)
 {
-	uint32_t i;
-
 	memset(g, 0, sizeof(*g));
-	for (i = 0; i < SVC_GAPS; i++)
-		g->last_ns[i] = UINT64_MAX;
+	svc_lengths_init(&g->lengths);
 }
 
 void svc_gap_begin(struct svc_gap *g, uint64_t now_ns)
@@ -29,36 +23,20 @@ void svc_gap_begin(struct svc_gap *g, uint64_t now_ns)
 	g->from_ns = now_ns;
 }
 
-static void sort(uint64_t *values)
-{
-	uint32_t i, j;
-
-	for (i = 1; i < SVC_GAPS; i++) {
-		uint64_t value = values[i];
-
-		for (j = i; j > 0 && values[j - 1] > value; j--)
-			values[j] = values[j - 1];
-		values[j] = value;
-	}
-}
-
 static void foresee(struct svc_gap *g)
 {
-	uint64_t sorted[SVC_GAPS];
+	uint64_t low_ns = g->lengths.low_ns, high_ns = g->lengths.high_ns;
 
-	memcpy(sorted, g->last_ns, sizeof(sorted));
-	sort(sorted);
-	g->is_foreseen = sorted[LAST] <= LONG_NS && sorted[LAST] - sorted[FIRST] <= POLL_NS_MAX;
-	g->due_after_ns = sorted[FIRST] > 2 * WAKE_NS ? sorted[FIRST] - 2 * WAKE_NS : 0;
-	g->over_after_ns = sorted[LAST] + WAKE_NS;
+	g->is_foreseen = high_ns <= LONG_NS && high_ns - low_ns <= POLL_NS_MAX;
+	g->due_after_ns = low_ns > 2 * WAKE_NS ? low_ns - 2 * WAKE_NS : 0;
+	g->over_after_ns = high_ns + WAKE_NS;
 }
 
 void svc_gap_end(struct svc_gap *g, uint64_t now_ns)
 {
 	if (g->from_ns == 0)
 		return;
-	g->last_ns[g->next] = now_ns - g->from_ns;
-	g->next = (g->next + 1) % SVC_GAPS;
+	svc_lengths_add(&g->lengths, now_ns - g->from_ns);
 	g->from_ns = 0;
 	foresee(g);
 }
