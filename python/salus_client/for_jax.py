@@ -12,7 +12,7 @@ under the platform's own name: `jax.devices("cpu")` and `jax.config.jax_platform
 
 import os
 
-from salus_client import dumps, inspection, job, old_jax, placement
+from salus_client import approximate, dumps, inspection, job, old_jax, placement
 
 NAME = "salus"
 PRIORITY = 1000  # above the vendors' plugins (500): the Salus device is the default
@@ -102,4 +102,5 @@ def register():
     tell_devices(bridge, platform)
     old_jax.install(job.library_path(), platform)
     placement.install(platform)
+    approximate.install(platform)
     inspection.install(platform)

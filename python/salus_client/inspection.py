@@ -24,10 +24,14 @@ def marks_of(ir, module):
     return found
 
 
+def bytecode_of(module):
+    return module.operation.get_asm(binary=True, enable_debug_info=True)
+
+
 def without_marks(ir, module):
     """A copy of the module. The lowered program of JAX stays as it is: it may be compiled again."""
     with module.context:
-        copy = ir.Module.parse(module.operation.get_asm(binary=True, enable_debug_info=True))
+        copy = ir.Module.parse(bytecode_of(module))
     for op in marks_of(ir, copy):
         op.erase()
     return copy
@@ -37,10 +41,11 @@ def spread(library, module, devices, options):
     """Compiles for as many devices inside of jaxlib, which calls the functions. The result is dropped."""
     client = library.get_tfrt_cpu_client(asynchronous=False, num_devices=1 + max(d.id for d in devices))
     by_id = {d.id: d for d in client.devices()}
+    error = getattr(library, "JaxRuntimeError", None) or library.XlaRuntimeError  # before JAX 0.8
     try:
-        client.compile_and_load(module, executable_devices=library.DeviceList(tuple(by_id[d.id] for d in devices)),
-                                compile_options=options)
-    except library.JaxRuntimeError:
+        client.compile_and_load(bytecode_of(module), compile_options=options,
+                                executable_devices=library.DeviceList(tuple(by_id[d.id] for d in devices)))
+    except error:
         pass  # a function of the program that jaxlib does not know: it has spread the program before
 
 

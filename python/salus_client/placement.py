@@ -30,11 +30,16 @@ def kinds_of(function):
     return [each["mhlo.memory_kind"].value if "mhlo.memory_kind" in each else "" for each in named]
 
 
+def is_main(options):
+    """Whether a function is the program's main one. JAX before 0.7 says "public"."""
+    return options.get("main_function", options.get("public", False))
+
+
 def make_lower(mlir, original, platform):
     """A function for jax._src.interpreters.mlir.lower_jaxpr_to_fun."""
-    def lower(ctx, *args, main_function=False, **kwargs):
-        function = original(ctx, *args, main_function=main_function, **kwargs)
-        kinds = kinds_of(function) if main_function and is_ours(ctx, platform) else []
+    def lower(ctx, *args, **kwargs):
+        function = original(ctx, *args, **kwargs)
+        kinds = kinds_of(function) if is_main(kwargs) and is_ours(ctx, platform) else []
         if any(kinds):
             text = f"{ATTRIBUTE}={','.join(kinds)};"
             ctx.module.operation.attributes[ATTRIBUTE] = mlir.ir.StringAttr.get(text)

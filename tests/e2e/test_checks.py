@@ -89,6 +89,11 @@ note("setdiff", lambda a: jnp.setdiff1d(a, a[:3], size=20), jnp.arange(40) % 9)
 note("intersect", lambda a: jnp.intersect1d(a, a[:3], size=20), jnp.arange(40) % 9)
 note("union", lambda a: jnp.union1d(a, a + 3, size=20), jnp.arange(40) % 9)
 note("approximate top", lambda a: lax.approx_max_k(a, 3), m)
+for dtype in "float32", "float16", "bfloat16":
+    a = jax.random.permutation(key, jnp.arange(-20, 20)).astype(dtype)
+    for k in 3, 40:
+        note(f"approximate top {k} {dtype}", functools.partial(lax.approx_max_k, k=k), a)
+        note(f"approximate bottom {k} {dtype}", functools.partial(lax.approx_min_k, k=k), a)
 note("sort in a loop", lambda a: lax.fori_loop(0, 3, lambda i, c: jnp.sort(c)[::-1] + i, a), x)
 note("sort in a branch", lambda a: lax.cond(a[0] > 0, jnp.sort, lambda c: -jnp.sort(-c), a), x)
 note("sort under vmap", jax.vmap(lambda a: jnp.argsort(a)), m)

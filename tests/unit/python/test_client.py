@@ -304,12 +304,12 @@ def test_callbacks_of_an_old_jax_are_lowered_as_those_of_a_newer_one(installed):
     assert run(installed, newer, VERSION="0.6.0").stdout == "original\n"
 
 
-# As much of JAX as placement.py uses.
+# As much of JAX as placement.py uses. MAIN marks the main function of a program.
 PLACES = """
 from types import SimpleNamespace as Thing
 ir = Thing(StringAttr=Thing(get=lambda text: text))
 wrap_with_memory_kind = lambda ctx, value, kind, aval: f"{kind}({value})"
-def lower_jaxpr_to_fun(ctx, name, *, main_function=False, kinds=()):
+def lower_jaxpr_to_fun(ctx, name, *, MAIN=False, kinds=()):
     each = [{"mhlo.memory_kind": Thing(value=kind)} if kind else {} for kind in kinds]
     return Thing(attributes={"res_attrs": each} if each else {})
 """
@@ -322,7 +322,7 @@ print(mlir.wrap_with_memory_kind(Thing(platforms=("cuda",)), "x", "pinned_host",
 placement.install("cpu")
 def lower(platform, main, *kinds):
     ctx = Thing(platforms=(platform,), module=Thing(operation=Thing(attributes={})))
-    mlir.lower_jaxpr_to_fun(ctx, "f", main_function=main, kinds=kinds)
+    mlir.lower_jaxpr_to_fun(ctx, "f", kinds=kinds, **({"MAIN": True} if main else {}))
     return mlir.wrap_with_memory_kind(ctx, "x", "pinned_host", None), ctx.module.operation.attributes
 print(lower("cpu", True, "pinned_host", "", "device"))
 for case in (("cpu", True, "", ""), ("cpu", True), ("cpu", False, "pinned_host"), ("tpu", True, "pinned_host")):
@@ -330,10 +330,11 @@ for case in (("cpu", True, "", ""), ("cpu", True), ("cpu", False, "pinned_host")
 """
 
 
-def test_memory_kinds_that_a_program_names_are_written_into_it(installed):
+@pytest.mark.parametrize("mark", ("main_function", "public"))  # of JAX from 0.7.0 on, and before
+def test_memory_kinds_that_a_program_names_are_written_into_it(installed, mark):
     (installed / "jax/_src/interpreters").mkdir(parents=True)
-    (installed / "jax/_src/interpreters/mlir.py").write_text(PLACES)
-    done = run(installed, PLACE)
+    (installed / "jax/_src/interpreters/mlir.py").write_text(PLACES.replace("MAIN", mark))
+    done = run(installed, PLACE.replace("MAIN", mark))
     assert done.stderr == "" and done.stdout.splitlines() == [
         "pinned_host(x)",
         "('x', {'salus.memory_kinds': 'salus.memory_kinds=pinned_host,,device;'})",
@@ -342,7 +343,7 @@ def test_memory_kinds_that_a_program_names_are_written_into_it(installed):
     ]
 
 
-# As much of JAX as inspection.py uses. A module is a list of calls.
+# As much of JAX as inspection.py uses. A module is a list of calls. ERROR is what the compiler raises.
 INSPECTED = {
     "jax/_src/compiler.py": """
 def backend_compile_and_load(backend, module, executable_devices, options, host_callbacks):
@@ -350,15 +351,15 @@ def backend_compile_and_load(backend, module, executable_devices, options, host_
 """,
     "jax/_src/lib/__init__.py": """
 from types import SimpleNamespace as Thing
-class JaxRuntimeError(RuntimeError):
+class ERROR(RuntimeError):
     pass
 def get_tfrt_cpu_client(asynchronous, num_devices):
-    def compile_and_load(module, executable_devices, compile_options):
-        print("spread", module.calls, "over", executable_devices, compile_options)
-        raise JaxRuntimeError("no such function")
+    def compile_and_load(bytecode, executable_devices, compile_options):
+        print("spread", *bytecode, "over", executable_devices, compile_options)
+        raise ERROR("no such function")
     return Thing(devices=lambda: [Thing(id=i) for i in range(num_devices)],
                  compile_and_load=compile_and_load)
-_jax = Thing(JaxRuntimeError=JaxRuntimeError, get_tfrt_cpu_client=get_tfrt_cpu_client,
+_jax = Thing(ERROR=ERROR, get_tfrt_cpu_client=get_tfrt_cpu_client,
              DeviceList=lambda devices: [d.id for d in devices])
 """,
     "jax/_src/lib/mlir/ir.py": """
@@ -371,9 +372,9 @@ class Module:
         self.calls, self.operation = list(calls), self
     @staticmethod
     def parse(asm):
-        return Module(asm)
+        return Module(asm[1:])
     def get_asm(self, binary, enable_debug_info):
-        return self.calls
+        return ("bytecode", *self.calls)
     def walk(self, visit):
         for call in list(self.calls):
             op = Thing(name="stablehlo.custom_call", attributes={"call_target_name": Thing(value=call)})
@@ -401,18 +402,67 @@ compile("tpu", [0, 1], "InspectSharding")
 """
 
 
-def test_inspected_shardings_come_from_the_compiler_in_the_job(installed):
+@pytest.mark.parametrize("error", ("JaxRuntimeError", "XlaRuntimeError"))  # of JAX from 0.8 on, and before
+def test_inspected_shardings_come_from_the_compiler_in_the_job(installed, error):
     """The program that Salus gets has no call of the job's own process; what JAX holds is not changed."""
     for name, text in INSPECTED.items():
         (installed / name).parent.mkdir(parents=True, exist_ok=True)
-        (installed / name).write_text(text)
+        (installed / name).write_text(text.replace("ERROR", error))
     done = run(installed, INSPECT)
     assert done.stderr == "" and done.stdout.splitlines() == [
-        "spread ['a', 'InspectSharding', 'b'] over [2, 1] options",
+        "spread bytecode a InspectSharding b over [2, 1] options",
         "['a', 'b']",
         "['a', 'b']",
         "['InspectSharding']",
         "['InspectSharding']",
+    ]
+
+
+# As much of JAX as approximate.py uses.
+RANKED = {
+    "jax/_src/lax/ann.py": """
+from types import SimpleNamespace as Thing
+def _comparator_builder_mlir(ctx, element, is_max_k):
+    operand = Thing(type=Thing(element_type=element))
+    compare = Thing(name="stablehlo.compare", operands=[operand, operand], attributes={})
+    end = Thing(name="stablehlo.return", operands=[operand], attributes={})
+    block = Thing(operations=[Thing(operation=compare), Thing(operation=end)])
+    return Thing(entry_block=block, is_max_k=is_max_k)
+""",
+    "jax/_src/lib/mlir/ir.py": """
+class FloatType:
+    pass
+def RankedTensorType(type):
+    return type
+""",
+    "jax/_src/lib/mlir/dialects/hlo.py": """
+from types import SimpleNamespace as Thing
+ComparisonTypeAttr = Thing(get=lambda name: name)
+""",
+}
+RANK = """
+from types import SimpleNamespace as Thing
+from salus_client import approximate
+from jax._src.lax import ann
+from jax._src.lib.mlir import ir
+original = ann._comparator_builder_mlir
+approximate.install("cuda")
+assert ann._comparator_builder_mlir is original
+approximate.install("cpu")
+for platforms, element in (("cpu",), ir.FloatType()), (("cpu",), "s32"), (("cpu", "tpu"), ir.FloatType()):
+    comparator = ann._comparator_builder_mlir(Thing(module_context=Thing(platforms=platforms)), element, is_max_k=True)
+    print(comparator.is_max_k, [op.operation.attributes for op in comparator.entry_block.operations])
+"""
+
+
+def test_approximate_ranks_compare_in_a_total_order(installed):
+    for name, text in RANKED.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_text(text)
+    done = run(installed, RANK)
+    assert done.stderr == "" and done.stdout.splitlines() == [
+        "True [{'compare_type': 'TOTALORDER'}, {}]",
+        *["True [{}, {}]"] * 2,
     ]
 
 
