@@ -297,6 +297,14 @@ def test_salus_runs_the_program_but_jupyter_itself_for_notebooks():
         assert (PROOF / "versions" / f"{program}.py").exists()
 
 
+def test_an_old_jax_skips_what_it_cannot_do():
+    versions = tool("versions")
+    assert "devices" not in versions.programs_for("0.5.3") and "train" in versions.programs_for("0.5.3")
+    assert versions.programs_for("0.10.2") == list(versions.PROGRAMS)
+    row = versions.as_markdown({"0.5.3": {"train": (True, "equal")}}).splitlines()[-1]
+    assert row == "| 0.5.3 | equal | not run | not run | not run |"
+
+
 def test_the_line_of_an_error_is_found_above_hints():
     line = tool("versions").error_line
     assert line("Traceback\n  x\nValueError: no\n-----\nFor simplicity, ...\n") == "ValueError: no"
