@@ -243,7 +243,7 @@ class Daemon:
         if os.geteuid() != 0:
             self.env["SALUS_DEBUG_CORE"] = "1"  # else only root can look into its /proc/PID
         command = [BUILD / "bin" / "salusd", "--socket", self.socket, "--plugin", plugin, *options]
-        if device == "discrete":
+        if device == "discrete" and "--plugin" not in options:
             command += discrete_options(options)
         with open(folder / "salusd.log", "ab") as log:
             self.process = subprocess.Popen([str(c) for c in command], env=self.env, cwd=folder,
@@ -438,6 +438,13 @@ def pytest_generate_tests(metafunc):
 def device():
     """host or discrete: what the daemons of the test run on."""
     return os.environ.get("SALUS_TEST_DEVICE", "host")
+
+
+@pytest.fixture
+def on_the_host(device):
+    """For a test of something that only a host device has."""
+    if device != "host":
+        pytest.skip("the device is not the host")
 
 
 @pytest.fixture

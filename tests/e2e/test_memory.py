@@ -447,6 +447,7 @@ sys.stdin.readline()
 """
 
 
+@pytest.mark.usefixtures("on_the_host")
 def test_a_program_puts_its_outputs_on_the_host(served, wide_runner):
     """128 MiB of outputs beside a device of 48 MiB: the programs name the memory kind of their outputs."""
     daemon, _ = served("--memory", "48MiB", "--limit", "job-host=192MiB")

@@ -55,6 +55,7 @@ def test_two_at_once(pair, salus, reference, examples, tmp_path):
     run_together([(example,) for example in pair], salus, reference, examples, tmp_path)
 
 
+@pytest.mark.usefixtures("on_the_host")
 def test_a_job_that_changes_its_tier(served):
     """XLA:CPU keeps packed weights of a loaded program by their address. With donated weights a program that is loaded
     again gives other results. So a job keeps its programs when it becomes the first, and when it no longer is."""

@@ -10,6 +10,16 @@ from feature import feature
 from features.arrays import ramp
 
 
+def aligned(array):
+    """A copy in memory that starts at a multiple of 64: numpy's own does so only by chance."""
+    import numpy as np
+    memory = np.empty(array.nbytes + 63, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start : start + array.nbytes].view(array.dtype)
+    copy[:] = array
+    return copy
+
+
 @feature("donation: the result is right, the argument is gone")
 def donation():
     import jax
@@ -143,7 +153,14 @@ def dlpack():
     import numpy as np
     x = jnp.asarray(ramp(6)) * 2
     there = np.from_dlpack(x)
-    return np.array(there), jnp.from_dlpack(np.arange(5, dtype=np.float32))
+    return np.array(there), jnp.from_dlpack(aligned(np.arange(5, dtype=np.float32)))
+
+
+@feature("dlpack: from numpy, memory of small alignment")
+def dlpack_unaligned():
+    import jax.numpy as jnp
+    import numpy as np
+    return jnp.from_dlpack(aligned(np.arange(6, dtype=np.float32))[1:])
 
 
 @feature("numpy: asarray, buffer protocol, item, float, int, bool")
