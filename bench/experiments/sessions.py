@@ -14,12 +14,14 @@ from sharing_rows import percentile
 FIGURE = "no figure of the paper"
 ESTIMATE_S = (18, 180)
 ACTIVE, STEP_MS, MODEL_MB = 16, 5, 1
+# All sessions belong to one user. Each reserves 64 MiB of shared memory for transfers, and touches little of it.
+ARENAS = ("--limit", "user-arena=none", "--limit", "daemon-arena=none")
 
 
 def measure(stage, record, options):
     seconds = options.pick(1, 5)
     for count in options.pick((1, 32), (1, 8, 64, 256)):
-        with stage.daemon("--policy", "fair", "--lanes", "1") as daemon:
+        with stage.daemon("--policy", "fair", "--lanes", "1", *ARENAS) as daemon:
             idle = memory_of(daemon.process.pid)["VmRSS"]
             jobs = start(daemon, count)
             measure_count(stage, record, daemon, jobs, seconds, idle)
