@@ -26,6 +26,7 @@ struct adp_promise {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct adp_conn *conn; /* owned reference, or NULL */
+	uint64_t number; /* its answer comes about when this one does: see pace.h */
 	int code;
 	char *message; /* owned; NULL: none */
 	_Atomic int waiter; /* enum adp_waiter: of waited_from_ns */
@@ -44,6 +45,7 @@ struct adp_promise *adp_promise_create(struct adp_conn *conn)
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->changed, NULL);
 	p->conn = conn ? adp_conn_ref(conn) : NULL;
+	p->number = conn ? adp_conn_asked(conn) + 1 : 0;
 	p->last = &p->first;
 	LIST_INIT(&p->buffers);
 	return p;
@@ -162,8 +164,10 @@ void adp_promise_poll(struct adp_promise *p)
 	waiter = adp_conn_waiter(p->conn);
 	atomic_store(&p->waiter, (int)waiter);
 	adp_conn_poll_for(p->conn, waiter, &p->fulfilled);
-	if (!adp_promise_is_fulfilled(p))
-		atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
+	if (adp_promise_is_fulfilled(p))
+		return;
+	atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
+	adp_conn_want(p->conn, p->number);
 }
 
 int adp_promise_wait(struct adp_promise *p)

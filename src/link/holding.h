@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * holding - the bytes that a session may hold on the device, and holds. The daemon publishes them
- * in shared memory.
+ * holding - the bytes that a session may hold on the device, and holds, and how far its client is
+ * ahead. The daemon publishes them in shared memory.
  *
  *     submission ring | completion ring | holding
  *
@@ -20,7 +20,8 @@ struct sal_holding {
 	_Alignas(64) _Atomic uint64_t limit_bytes; /* the job's limit, or all of the device */
 	_Atomic uint64_t persist_bytes; /* of its buffers that have memory, here or paged out */
 	_Atomic uint64_t peak_bytes; /* the most persist_bytes was */
-	uint64_t reserved[5];
+	_Atomic uint64_t nap_ns; /* the client need not hear for so long that iterations end */
+	uint64_t reserved[4];
 };
 
 _Static_assert(sizeof(struct sal_holding) == 64, "holding");

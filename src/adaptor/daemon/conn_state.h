@@ -12,6 +12,7 @@
 
 #include "adaptor/daemon/arena.h"
 #include "adaptor/daemon/blocks.h"
+#include "adaptor/daemon/pace.h"
 #include "adaptor/daemon/requests.h"
 #include "adaptor/daemon/rings.h"
 #include "link/holding.h"
@@ -44,9 +45,11 @@ struct adp_conn {
 	struct sal_header *record; /* owned; SAL_RECORD_MAX bytes */
 	bool broken; /* the daemon wrote nonsense: nothing more is taken; under the take lock */
 	_Atomic(pthread_t) taker; /* who holds the take lock; 0: nobody */
+	bool has_napped, naps_pay; /* the reader; and records came while it last did */
 	_Atomic int pollers;
 	_Atomic uint32_t wait_ns[ADP_WAITERS]; /* learned: how long waits take */
 	struct adp_requests requests;
+	struct adp_pace pace;
 
 	_Atomic(struct adp_call_server *) call_server; /* owned; NULL: none */
 

@@ -59,6 +59,7 @@ uint64_t adp_requests_add(struct adp_requests *r, adp_answer_fn *fn, void *ctx)
 		request->ctx = ctx;
 		number = number_of(request, index);
 		(void)atomic_fetch_add_explicit(&r->owed, 1, memory_order_relaxed);
+		(void)atomic_fetch_add_explicit(&r->asked, 1, memory_order_relaxed);
 	}
 	(void)pthread_mutex_unlock(&r->lock);
 	return number;

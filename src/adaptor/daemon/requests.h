@@ -36,6 +36,7 @@ struct adp_requests {
 	struct adp_request *at; /* owned */
 	uint32_t room, first_free; /* 1 + index; 0: none */
 	_Atomic int32_t owed; /* answers that have not come yet */
+	_Atomic uint64_t asked; /* requests so far */
 };
 
 void adp_requests_init(struct adp_requests *r);

@@ -185,19 +185,19 @@ static bool take_one(struct adp_conn *conn)
 }
 
 /*
- * Takes all records; true if there was one. The caller holds the take lock. The host's callbacks
+ * Takes all records; returns how many. The caller holds the take lock. The host's callbacks
  * run in here. They may ask about events; such a question must not poll, because it would wait for
  * the take lock.
  */
-static bool take_all(struct adp_conn *conn)
+static uint32_t take_all(struct adp_conn *conn)
 {
-	bool any = false;
+	uint32_t n = 0;
 
 	atomic_store_explicit(&conn->taker, pthread_self(), memory_order_relaxed);
 	while (take_one(conn))
-		any = true;
+		n++;
 	atomic_store_explicit(&conn->taker, 0, memory_order_relaxed);
-	return any;
+	return n;
 }
 
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn)
@@ -227,13 +227,42 @@ static uint64_t poll_budget(struct adp_conn *conn, enum adp_waiter waiter)
 	return budget < POLL_MAX_NS ? budget : POLL_MAX_NS;
 }
 
+/* The daemon rings for the next record. The caller holds the take lock. */
+static void ask_to_ring(struct adp_conn *conn)
+{
+	while (!sal_ring_sleep(&conn->complete) && take_all(conn) > 0)
+		;
+}
+
 /* The last poller makes the daemon ring again. */
 static void end_poll(struct adp_conn *conn)
 {
 	(void)pthread_mutex_lock(&conn->take_lock);
 	if (atomic_fetch_sub(&conn->pollers, 1) == 1)
-		while (!sal_ring_sleep(&conn->complete) && take_all(conn))
-			;
+		ask_to_ring(conn);
+	(void)pthread_mutex_unlock(&conn->take_lock);
+}
+
+uint64_t adp_conn_asked(struct adp_conn *conn)
+{
+	return atomic_load_explicit(&conn->requests.asked, memory_order_relaxed);
+}
+
+static uint64_t answered(struct adp_conn *conn)
+{
+	uint64_t owed = (uint64_t)adp_conn_owed(conn);
+
+	return adp_conn_asked(conn) - owed;
+}
+
+void adp_conn_want(struct adp_conn *conn, uint64_t number)
+{
+	if (adp_conn_is_dead(conn) || !adp_pace_want(&conn->pace, number, answered(conn)) ||
+	    atomic_load_explicit(&conn->taker, memory_order_relaxed) == pthread_self())
+		return;
+	(void)pthread_mutex_lock(&conn->take_lock);
+	if (atomic_load(&conn->pollers) == 0)
+		ask_to_ring(conn); /* the reader may nap */
 	(void)pthread_mutex_unlock(&conn->take_lock);
 }
 
@@ -252,7 +281,7 @@ static uint64_t poll_records(struct adp_conn *conn, const _Atomic bool *came, ui
 		bool any = false;
 
 		if (pthread_mutex_trylock(&conn->take_lock) == 0) {
-			any = take_all(conn);
+			any = take_all(conn) > 0;
 			(void)pthread_mutex_unlock(&conn->take_lock);
 		}
 		if (!any)
@@ -285,40 +314,66 @@ static void die(struct adp_conn *conn)
 	adp_requests_answer_all(&conn->requests, &gone);
 }
 
+/* How long the reader naps after it has taken so many records, although answers are owed; 0: not. */
+static uint64_t plan_nap(struct adp_conn *conn, uint32_t taken)
+{
+	uint64_t ns = 0;
+
+	/* A call of a Python function cannot wait. An older daemon does not say how long. */
+	if (conn->holding && !adp_conn_call_server(conn))
+		ns = adp_pace_nap_ns(&conn->pace,
+				     atomic_load_explicit(&conn->holding->nap_ns,
+							  memory_order_relaxed),
+				     answered(conn), (uint64_t)adp_conn_owed(conn));
+	if (ns > NAP_NS)
+		return ns;
+	return taken > 1 || conn->naps_pay ? NAP_NS : 0;
+}
+
+/* Takes all records. Returns how long the reader rests then; UINT64_MAX: until a bell rings. */
+static uint64_t take_and_plan(struct adp_conn *conn)
+{
+	uint32_t taken = take_all(conn);
+	uint64_t nap_ns = taken > 0 && adp_conn_owed(conn) > 0 ? plan_nap(conn, taken) : 0;
+
+	if (conn->has_napped)
+		conn->naps_pay = taken > 0;
+	conn->has_napped = nap_ns > 0;
+	if (nap_ns > 0)
+		return nap_ns;
+	return atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete) ? UINT64_MAX : 0;
+}
+
+/* Until a descriptor is ready, at most for so long. False: the connection has ended. */
+static bool rest(struct adp_conn *conn, uint64_t ns)
+{
+	struct pollfd ends[2] = {
+		{ .fd = conn->bell, .events = POLLIN },
+		{ .fd = conn->socket, .events = POLLRDHUP },
+	};
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u) };
+
+	if (ppoll(ends, 2, ns == UINT64_MAX ? NULL : &t, NULL) < 0 && errno != EINTR)
+		return false;
+	if (ends[0].revents)
+		sal_doorbell_quiet(conn->bell);
+	return !ends[1].revents;
+}
+
 static void *read_completions(void *arg)
 {
 	struct adp_conn *conn = arg;
+	uint64_t ns;
+	bool broken;
 
 	(void)prctl(PR_SET_TIMERSLACK, 1); /* for this thread only: its naps end on time */
-	for (;;) {
-		struct pollfd ends[2] = {
-			{ .fd = conn->bell, .events = POLLIN },
-			{ .fd = conn->socket, .events = POLLRDHUP },
-		};
-		bool any, naps, sleeps, broken;
-
+	do {
 		(void)pthread_mutex_lock(&conn->take_lock);
-		any = take_all(conn);
+		ns = take_and_plan(conn);
 		broken = conn->broken;
-		naps = any && atomic_load(&conn->requests.owed) > 0;
-		sleeps = !naps &&
-			 (atomic_load(&conn->pollers) > 0 || sal_ring_sleep(&conn->complete));
 		(void)pthread_mutex_unlock(&conn->take_lock);
-		if (broken)
-			break;
-		if (naps) {
-			nap();
-			continue;
-		}
-		if (!sleeps)
-			continue;
-		if (poll(ends, 2, -1) < 0 && errno != EINTR)
-			break;
-		if (ends[0].revents)
-			sal_doorbell_quiet(conn->bell);
-		if (ends[1].revents)
-			break;
-	}
+	} while (!broken && (ns == 0 || rest(conn, ns)));
 	(void)pthread_mutex_lock(&conn->take_lock);
 	(void)take_all(conn); /* the last records count, too */
 	(void)pthread_mutex_unlock(&conn->take_lock);

@@ -53,6 +53,11 @@ int32_t adp_conn_owed(struct adp_conn *conn);
 /* Waits until at most so many are. The thread that takes completions does not wait. */
 void adp_conn_await_fewer(struct adp_conn *conn, int32_t most);
 
+/* The number of the last request so far: its answer comes about then (pace.h). */
+uint64_t adp_conn_asked(struct adp_conn *conn);
+/* A thread is going to wait for the answer of this number: the reader takes it soon. */
+void adp_conn_want(struct adp_conn *conn, uint64_t number);
+
 /* As what the calling thread waits. */
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn);
 /*

@@ -138,6 +138,7 @@ struct svc_session {
 	uint32_t nested_waits; /* nested executions that wait for an argument */
 	uint64_t call_ns; /* learned: how long its client is silent in a call */
 	uint32_t queued_count; /* executions that were not granted */
+	uint64_t queued_ns; /* how long they will take, as far as it is known */
 	uint64_t queued_bytes; /* salusd's memory for executions that have not ended */
 	struct svc_decision decision;
 	bool need_refused; /* the engine refused its last request for memory */

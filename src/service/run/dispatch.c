@@ -25,6 +25,7 @@
 #include "service/run/worker.h"
 #include "service/server.h"
 #include "service/timing/gap.h"
+#include "service/timing/nap.h"
 #include "service/trace.h"
 
 /*
@@ -111,7 +112,7 @@ void svc_execution_submit(struct svc_execution *x)
 	x->iteration.id = x->request;
 	x->iteration.program = x->shared->number;
 	x->iteration.pace = &x->shared->pace;
-	x->iteration.expected_ns = x->program->mean_ns;
+	x->expected_ns = x->iteration.expected_ns = x->program->mean_ns;
 	svc_real_expect(x);
 	x->iteration.grow_bytes = svc_execution_growth(x);
 	if (x->iteration.needs.ephem_bytes - x->iteration.margin_bytes > s->temp_bytes)
@@ -120,6 +121,7 @@ void svc_execution_submit(struct svc_execution *x)
 	TAILQ_INSERT_TAIL(&s->executions, x, link);
 	svc_waiting_begin(s);
 	s->queued_count++;
+	s->queued_ns += x->expected_ns;
 	s->server->queued++;
 	svc_news_watch(s->server);
 	sal_engine_submit(s->server->engine, svc_now_ns(), s->core, &x->iteration);
@@ -253,6 +255,7 @@ static void leave_queue(struct svc_execution *x) SVC_LOCKED
 	svc_limit_give(s, SVC_QUEUED_ITERATIONS, 1);
 	svc_waiting_end(s);
 	s->queued_count--;
+	s->queued_ns -= x->expected_ns;
 	s->server->queued--;
 }
 
@@ -349,6 +352,7 @@ static void end(struct svc_execution *x)
 	svc_execution_move(x, SVC_ENDED);
 	finish_outputs(x);
 	svc_outbox_begin(&x->session->outbox);
+	svc_nap_publish(x->session->holding, x->session->queued_count, x->session->queued_ns);
 	svc_execution_report(x);
 	while ((w = STAILQ_FIRST(&x->waiters))) {
 		STAILQ_REMOVE_HEAD(&x->waiters, link);

@@ -85,6 +85,7 @@ struct svc_execution {
 	struct svc_waiter nested_waiter; /* a nested one waits for its arguments */
 	bool is_queue_counted; /* its account counts it as a queued iteration */
 	uint64_t queued_bytes; /* its part of session->queued_bytes and of its account */
+	uint64_t expected_ns; /* how long it will take, in session->queued_ns while it is queued */
 	struct svc_buffer **args, **outputs; /* owned arrays of owned references */
 	int64_t *retained; /* owned; arguments that must not be donated */
 	bool *is_retained; /* owned; one for each argument: is it in `retained`? */

@@ -34,6 +34,8 @@ struct adp_conn {
 	_Atomic int polls;
 	_Atomic int waits_learnt;
 	enum adp_waiter waiter, learnt_for;
+	uint64_t asked;
+	_Atomic uint64_t wanted;
 	/* Fulfilled when the promise asks whether this process is a forked child. NULL: none. */
 	_Atomic(struct adp_promise *) fulfil_between;
 };
@@ -63,6 +65,16 @@ PJRT_Error *adp_unavailable(struct adp_conn *conn)
 {
 	(void)conn;
 	return adp_error(SAL_UNAVAILABLE, "gone");
+}
+
+uint64_t adp_conn_asked(struct adp_conn *conn)
+{
+	return conn->asked;
+}
+
+void adp_conn_want(struct adp_conn *conn, uint64_t number)
+{
+	conn->wanted = number;
 }
 
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn)
@@ -354,6 +366,23 @@ static void waits_are_learnt_from(void **state)
 	adp_promise_unref(other);
 }
 
+/* The connection hears which answer a thread waits for, unless it has come while the thread polled. */
+static void a_wait_names_its_answer(void **state)
+{
+	struct adp_conn conn = { .refs = 1, .asked = 41 };
+	struct adp_promise *p = promise_of(&conn), *come = promise_of(&conn);
+
+	(void)state;
+	conn.asked = 50;
+	adp_promise_fulfil(come, 0, NULL);
+	adp_promise_poll(come);
+	assert_int_equal(atomic_load(&conn.wanted), 0);
+	adp_promise_poll(p);
+	assert_int_equal(atomic_load(&conn.wanted), 42);
+	adp_promise_unref(p);
+	adp_promise_unref(come);
+}
+
 static void a_forked_child_waits_for_nothing(void **state)
 {
 	struct adp_conn conn = { .refs = 1, .forked = true };
@@ -382,6 +411,7 @@ int main(void)
 		cmocka_unit_test(bound_buffers_are_uncounted_if_it_fails),
 		cmocka_unit_test(an_open_event_has_no_error_yet),
 		cmocka_unit_test(waits_are_learnt_from),
+		cmocka_unit_test(a_wait_names_its_answer),
 		cmocka_unit_test(a_forked_child_waits_for_nothing),
 	};
 
