@@ -492,6 +492,11 @@ static void grown_by_what_can_shrink(struct growth *g)
 	replace(&g->fd, unsealed(g->grown.bytes));
 }
 
+static void grown_by_nobody(struct growth *g)
+{
+	g->last = "last words";
+}
+
 #define NONSENSE "sent nonsense"
 #define LOST "connection to salusd is lost"
 #define ABOUT(answer, fn) .name = #fn ", to " #answer, .speak = (fn), .to = ANSWER_##answer
@@ -598,6 +603,7 @@ static const struct {
 	{ { .name = "grown_by_nothing", .grow = grown_by_nothing },
 	  SAL_RESOURCE_EXHAUSTED,
 	  "no shared memory" },
+	{ { .name = "grown_by_nobody", .grow = grown_by_nobody }, SAL_UNAVAILABLE, "last words" },
 	{ { .name = "grown_by_less", .grow = grown_by_less }, SAL_RESOURCE_EXHAUSTED, "cannot map" },
 	{ { .name = "grown_by_what_can_shrink", .grow = grown_by_what_can_shrink },
 	  SAL_RESOURCE_EXHAUSTED,

@@ -200,13 +200,14 @@ static void say(struct talk *t, const void *record, uint32_t size, const struct 
 		sal_doorbell_ring(t->bell);
 }
 
-/* Sends a message for the job's user. */
-static void say_word(struct talk *t, const char *word)
+/* Sends a message for the job's user, or the reason why the session ends. */
+static void say_word(struct talk *t, int code, const char *word)
 {
 	uint32_t length = (uint32_t)strlen(word);
 	struct spoken s = {
 		.record.done = { .header = { .size = sal_record_size(sizeof(s.record.done), length),
 					     .type = SAL_MSG_DONE },
+				 .code = code,
 				 .tail_size = length }
 	};
 
@@ -225,7 +226,7 @@ static void speak(struct talk *t, enum answer to, struct spoken *s)
 		t->lie->speak(s);
 	t->answers[to]++;
 	if (s->word)
-		say_word(t, s->word);
+		say_word(t, 0, s->word);
 	for (; s->times > 0; s->times--)
 		say(t, s->record.bytes, s->room, s);
 	if (s->last)
@@ -336,7 +337,12 @@ static void grow(struct talk *t)
 	if (t->lie->grow)
 		t->lie->grow(&g);
 	(void)atomic_fetch_add(&t->daemon->growths, 1);
-	(void)sal_socket_send(t->socket, &g.grown, sizeof(g.grown), &g.fd, g.fd >= 0, NULL);
+	if (g.last) {
+		say_word(t, SAL_UNAVAILABLE, g.last);
+		(void)shutdown(t->socket, SHUT_RDWR);
+	} else {
+		(void)sal_socket_send(t->socket, &g.grown, sizeof(g.grown), &g.fd, g.fd >= 0, NULL);
+	}
 	if (g.fd >= 0)
 		(void)close(g.fd);
 }

@@ -57,6 +57,7 @@ struct spoken {
 struct growth {
 	struct sal_grown grown;
 	int fd; /* owned; -1: none */
+	const char *last; /* its reason to leave; then it does not answer. NULL: none */
 };
 
 /* Each function changes an answer; NULL: no change. */

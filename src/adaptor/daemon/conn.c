@@ -67,12 +67,16 @@ bool adp_conn_is_dead(struct adp_conn *conn)
 	return atomic_load_explicit(&conn->dead, memory_order_acquire);
 }
 
+const char *adp_conn_reason(const struct adp_conn *conn)
+{
+	return conn->forked ? "salus: a forked process has no connection to salusd; "
+			      "use the spawn start method"
+			    : conn->reason;
+}
+
 PJRT_Error *adp_unavailable(struct adp_conn *conn)
 {
-	return adp_error(SAL_UNAVAILABLE, "%s",
-			 conn->forked ? "salus: a forked process has no connection to salusd; "
-					"use the spawn start method"
-				      : conn->reason);
+	return adp_error(SAL_UNAVAILABLE, "%s", adp_conn_reason(conn));
 }
 
 PJRT_Error *adp_no_request(struct adp_conn *conn)

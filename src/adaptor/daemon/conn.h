@@ -65,6 +65,8 @@ struct adp_call_server *adp_conn_call_server(struct adp_conn *conn);
 /* Does the calling thread run a function that a program of this connection calls? */
 bool adp_conn_is_serving(struct adp_conn *conn);
 
+/* Why the connection is dead. */
+const char *adp_conn_reason(const struct adp_conn *conn);
 /* The error of a dead connection. */
 PJRT_Error *adp_unavailable(struct adp_conn *conn);
 /* Why adp_request gave no number: the daemon is gone, or there is no memory. */

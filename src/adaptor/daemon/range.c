@@ -6,10 +6,16 @@
 
 #include "adaptor/daemon/conn.h"
 #include "adaptor/daemon/conn_state.h"
+#include "adaptor/daemon/rings.h"
 #include "base/sys/fd.h"
 #include "link/socket.h"
 
 #define GROW_TIMEOUT_MS 10000
+
+static int set_gone(const struct adp_conn *conn, struct sal_err *err)
+{
+	return sal_err_set(err, SAL_UNAVAILABLE, "%s", adp_conn_reason(conn));
+}
 
 static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
 {
@@ -22,7 +28,7 @@ static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
 		rc = sal_socket_receive(conn->socket, &got, sizeof(got), &fd, 1, GROW_TIMEOUT_MS,
 					err);
 	if (rc < 0)
-		return rc;
+		return adp_conn_await_end(conn) ? set_gone(conn, err) : rc;
 	if (got.code != 0 || fd < 0) {
 		sal_close(&fd);
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
@@ -40,14 +46,12 @@ int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_
 	int rc = SAL_OK;
 
 	if (adp_conn_is_dead(conn))
-		return sal_err_set(err, SAL_UNAVAILABLE, "salus: the connection to salusd is lost");
+		return set_gone(conn, err);
 	if (adp_arena_try(conn->arena, size, out_range))
 		return SAL_OK;
 	(void)pthread_mutex_lock(&conn->grow_lock);
 	if (!adp_arena_try(conn->arena, size, out_range)) {
-		rc = adp_conn_is_dead(conn) ? sal_err_set(err, SAL_UNAVAILABLE,
-							  "salus: the connection to salusd is lost")
-					    : grow_arena(conn, size, err);
+		rc = adp_conn_is_dead(conn) ? set_gone(conn, err) : grow_arena(conn, size, err);
 		if (rc >= 0 && !adp_arena_try(conn->arena, size, out_range))
 			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED,
 					 "salus: shared memory is in pieces");

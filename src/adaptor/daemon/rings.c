@@ -21,6 +21,9 @@
 #define POLL_MAX_NS UINT64_C(200000)
 #define POLL_MIN_NS UINT64_C(20000)
 
+/* The reader notices within this time that the socket has hung up. */
+#define END_NS UINT64_C(1000000000)
+
 /* While answers are owed, the reader naps; so the daemon need not ring for each of them. */
 #define NAP_NS 50000
 
@@ -86,6 +89,16 @@ void adp_conn_await_fewer(struct adp_conn *conn, int32_t most)
 	while (adp_conn_owed(conn) > most && !adp_conn_is_dead(conn) &&
 	       atomic_load_explicit(&conn->taker, memory_order_relaxed) != pthread_self())
 		nap();
+}
+
+bool adp_conn_await_end(struct adp_conn *conn)
+{
+	uint64_t until_ns = sal_now_ns() + END_NS;
+
+	while (!adp_conn_is_dead(conn) && sal_now_ns() < until_ns &&
+	       atomic_load_explicit(&conn->taker, memory_order_relaxed) != pthread_self())
+		nap();
+	return adp_conn_is_dead(conn);
 }
 
 void adp_send(struct adp_conn *conn, bool urgent)

@@ -58,6 +58,12 @@ uint64_t adp_conn_asked(struct adp_conn *conn);
 /* A thread is going to wait for the answer of this number: the reader takes it soon. */
 void adp_conn_want(struct adp_conn *conn, uint64_t number);
 
+/*
+ * The socket has probably hung up: waits a moment for the last records, which say why. False: the
+ * connection is not dead.
+ */
+bool adp_conn_await_end(struct adp_conn *conn);
+
 /* As what the calling thread waits. */
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn);
 /*
