@@ -85,15 +85,15 @@ static inline bool sal_heap_is_within(uint64_t more_bytes)
 }
 
 /*
- * So many bytes may be warm in the range of a lane: what an iteration takes, and a little more for
- * holes between its blocks. Without that, an iteration that needs one page more than the lane has
- * would give its largest block back, each time.
+ * So many bytes may be warm in the range of a lane: what two iterations take, because the vendor frees
+ * the scratch of one when the next has its own, and a little more for holes between blocks. Otherwise
+ * the pages of one of them would go whenever the lane is idle, and come again when two meet.
  */
 static inline uint64_t sal_heap_warm_max(const struct sal_heap_range *range)
 {
 	uint64_t keep = atomic_load_explicit(&range->keep, memory_order_relaxed);
 
-	return keep > 0 ? keep + keep / 16 + (UINT64_C(1) << 20) : 0;
+	return keep > 0 ? 2 * keep + keep / 16 + (UINT64_C(1) << 20) : 0;
 }
 
 static inline struct sal_heap_range *sal_heap_range(uint32_t span)

@@ -17,6 +17,8 @@
 
 /* Warm memory beyond that of the lanes, for whatever else comes and goes. */
 #define SPARE_BYTES (UINT64_C(16) << 20)
+/* When two iterations of a lane meet, both have their scratch. */
+#define MEETING 2
 /* Clients submit iterations ahead, so several generations of their outputs come and go. */
 #define GENERATIONS 4
 /* How slowly a lane forgets that an iteration made large outputs. */
@@ -60,7 +62,7 @@ void svc_real_open(struct svc_server *server)
 bool svc_real_keep(struct svc_server *server)
 {
 	const struct sal_memory *memory = sal_engine_memory(server->engine);
-	uint64_t keep = memory->lane_sum_bytes + SPARE_BYTES;
+	uint64_t keep = MEETING * memory->lane_sum_bytes + SPARE_BYTES;
 	uint64_t rest = memory->open_mask | server->kept_mask;
 	bool has_more = false;
 
