@@ -16,7 +16,8 @@
 #define WIDTH 1200.0
 #define RIGHT 30.0
 #define HEAD_HEIGHT 84.0
-#define TITLE_HEIGHT 26.0 /* of a block: policy and numbers */
+#define TITLE_HEIGHT 26.0 /* of a block: policy and numbers, or one of them */
+#define TITLE_BYTES_MAX 32 /* of a policy's name, so that the numbers fit beside it */
 #define CHAR_WIDTH 6.5 /* of a name, approximately */
 #define FOOT_HEIGHT 52.0 /* below a block, with the time axis in it */
 
@@ -96,12 +97,19 @@ static void draw_policies(const struct rec_canvas *p, const struct rec_picture *
 	}
 }
 
+/* Do the names of all policies that ruled take so much room that the numbers go below them? */
+static bool is_long_title(const struct rec_picture *pic)
+{
+	return strlen(pic->policy) > TITLE_BYTES_MAX;
+}
+
 static double block_height(const struct rec_canvas *p, const struct rec_picture *pic)
 {
 	uint32_t lanes = rec_lane_count(pic);
 
-	return TITLE_HEIGHT + 3 * REC_GAP + p->row * (double)pic->job_count +
-	       lanes * rec_lane_height(lanes) + REC_MEMORY_HEIGHT + FOOT_HEIGHT;
+	return (is_long_title(pic) ? 2 : 1) * TITLE_HEIGHT + 3 * REC_GAP +
+	       p->row * (double)pic->job_count + lanes * rec_lane_height(lanes) +
+	       REC_MEMORY_HEIGHT + FOOT_HEIGHT;
 }
 
 static void draw_number(const struct rec_canvas *p, const char *name, double seconds,
@@ -125,6 +133,11 @@ static int draw_title(struct rec_canvas *p, const struct rec_picture *pic)
 		p->out,
 		"<text class=\"numbers\" x=\"%g\" y=\"%g\"><tspan class=\"policy\">%s</tspan>",
 		p->left, p->y + 18, pic->policy);
+	if (is_long_title(pic)) {
+		p->y += TITLE_HEIGHT;
+		(void)fprintf(p->out, "</text>\n<text class=\"numbers\" x=\"%g\" y=\"%g\">",
+			      p->left, p->y + 18);
+	}
 	draw_number(p, "makespan", s.makespan_s, s.makespan_s);
 	draw_number(p, "mean JCT", s.mean_jct_s, s.makespan_s);
 	draw_number(p, "median", s.median_jct_s, s.makespan_s);

@@ -95,9 +95,9 @@ static void say_paused(struct svc_why *why)
 {
 	why->waits_for = "operator";
 	sal_words_add(&why->words,
-		      "paused by the operator, with %u iterations queued; `salus resume %" PRIu64
+		      "paused by the operator, with %u iteration%s queued; `salus resume %" PRIu64
 		      "` lets it go on.",
-		      why->engine.queued, why->s->id);
+		      why->engine.queued, why->engine.queued == 1 ? "" : "s", why->s->id);
 }
 
 static void say_copying(struct svc_why *why)

@@ -127,7 +127,7 @@ static void a_picture_shows_what_people_did(void **state)
 	(void)state;
 	steer(&stage);
 	text = picture_of(&stage, 0);
-	assert_non_null(strstr(text, ">fair \u2192 srtf \u2192 rr</tspan>"));
+	assert_non_null(strstr(text, ">fair \u2192 srtf \u2192 rr</tspan><tspan"));
 	assert_int_equal(count_of(text, "<path class=\"change\" "), 2 + 1); /* plus the legend */
 	assert_non_null(strstr(text, ">srtf</text>"));
 	assert_non_null(strstr(text, ">rr</text>"));
@@ -168,7 +168,7 @@ static void many_policies_fit_the_title(void **state)
 	}
 	text = picture_of(&stage, 0);
 	assert_non_null(strstr(text, ">fair \u2192 fifo \u2192 priority \u2192 fifo"));
-	assert_non_null(strstr(text, " \u2192 \u2026</tspan>"));
+	assert_non_null(strstr(text, " \u2192 \u2026</tspan></text>\n<text class=\"numbers\""));
 	assert_int_equal(count_of(text, "<path class=\"change\" "), 40 + 1);
 	free(text);
 	stop(&stage);

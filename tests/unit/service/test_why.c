@@ -236,7 +236,7 @@ static void test_why_quiet(void **state)
 	bed_submit(b, s, 0);
 	answer = bed_ask(b, "{'op': 'why', 'job': 's'}");
 	assert_string_equal(bed_text(answer, "waits_for"), "operator");
-	assert_says(answer, "text", "with 1 iterations queued");
+	assert_says(answer, "text", "with 1 iteration queued;");
 	bed_close(b);
 }
 
