@@ -176,8 +176,8 @@ bool sal_may_share(const struct sal_engine *e, const struct sal_lane *lane,
 bool sal_policy_opens(const struct sal_engine *e, const struct sal_memory *m,
 		      const struct sal_session *s);
 void sal_squeeze_lanes(struct sal_engine *e);
-/* The first in rank that has work and waits for memory; NULL: none. */
-struct sal_session *sal_first_waiting(const struct sal_engine *e);
+/* Does a session that comes before s wait for memory that a lane more would take from it? */
+bool sal_is_lane_needed(const struct sal_engine *e, const struct sal_session *s);
 bool sal_place_range(struct sal_engine *e, struct sal_lane *lane);
 
 /* Does s have queued work but live in a stuck lane, which gives it no turn? */

@@ -70,14 +70,12 @@ static bool may_open_more(const struct sal_engine *e)
 	return may && sal_open_count(e) < sal_lane_limit(e);
 }
 
-/* A session that waits for memory and comes before s needs the memory more than a new lane does. */
+/* A session that comes before s needs the memory more than a new lane does. */
 static int find_new(const struct sal_engine *e, const struct sal_session *s)
 {
-	const struct sal_session *waits = sal_first_waiting(e);
 	struct sal_needs needs = { .ephem_bytes = s->ephem_bytes };
 
-	if (!may_open_more(e) || !sal_policy_opens(e, &e->memory, s) ||
-	    (waits && sal_session_before(waits, s)))
+	if (!may_open_more(e) || !sal_policy_opens(e, &e->memory, s) || sal_is_lane_needed(e, s))
 		return -1;
 	return sal_memory_find(&e->memory, needs, (struct sal_lane_choice){ .may_open = true });
 }

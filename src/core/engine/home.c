@@ -300,11 +300,19 @@ static bool fits_in_one_lane(const struct sal_engine *e, const struct sal_sessio
 	       e->memory.capacity_bytes;
 }
 
-struct sal_session *sal_first_waiting(const struct sal_engine *e)
+/* The first in rank that has work and waits for memory; NULL: none. */
+static struct sal_session *first_waiting(const struct sal_engine *e)
 {
 	struct sal_session *s = RB_MIN(sal_waiting_tree, (struct sal_waiting_tree *)&e->waiting);
 
 	return s && s->waits_with_work ? s : NULL;
+}
+
+bool sal_is_lane_needed(const struct sal_engine *e, const struct sal_session *s)
+{
+	const struct sal_session *waits = first_waiting(e);
+
+	return waits && sal_session_before(waits, s) && fits_in_one_lane(e, waits);
 }
 
 /* Does an iteration of a session after s run? */
@@ -328,7 +336,7 @@ static bool is_before_one(const struct sal_engine *e, const struct sal_session *
  */
 void sal_squeeze_lanes(struct sal_engine *e)
 {
-	const struct sal_session *s = sal_first_waiting(e);
+	const struct sal_session *s = first_waiting(e);
 	bool squeezed = e->tuning.lanes == SAL_LANES_AUTO && s && !e->policy->shares &&
 			(e->squeezed || (sal_open_count(e) > 1 && is_before_one(e, s))) &&
 			fits_in_one_lane(e, s);

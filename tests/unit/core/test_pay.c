@@ -512,6 +512,32 @@ static void test_lanes_make_room_for_jobs(void **state)
 	assert_true(drv_is_in(c));
 }
 
+/* One that comes first, but would not fit even if all shared one lane, gains nothing from fewer. */
+static void test_lanes_stay_beside_one_that_does_not_fit(void **state)
+{
+	struct sal_job large = { .declared = { 890, 100 }, .total_ns = SEC };
+	struct drv_job *a, *b, *c;
+
+	(void)state;
+	start(&sal_policy_srtf, 1);
+	d.tuning.page_bytes_per_s = 0;
+	drv_set_tuning(&d, &d.tuning);
+	know(0, 300);
+	a = open_job(5 * SEC);
+	b = open_job(6 * SEC);
+	c = drv_open_job(&d, &large);
+	drv_submit(&d, c, 890, 100); /* one lane of 100, 20 and 890 */
+	assert_false(drv_is_in(c));
+	submit(a, 0);
+	submit(b, 0);
+	assert_true(drv_runs(a) && drv_runs(b));
+	assert_int_equal(drv_lanes(&d), 2);
+	drv_close(&d, b); /* now there is room, and one lane is enough */
+	drv_done(&d, b, 10 * MS);
+	assert_int_equal(drv_lanes(&d), 1);
+	assert_true(drv_is_in(c));
+}
+
 /* Programs of which each uses so many thousandths of the device, by its own word. */
 static void tell(uint32_t util_milli)
 {
@@ -641,6 +667,7 @@ int main(void)
 		T(test_a_slow_run_alone_is_forgotten),
 		T(test_a_dry_lane_takes_who_waits),
 		T(test_lanes_make_room_for_jobs),
+		T(test_lanes_stay_beside_one_that_does_not_fit),
 		T(test_a_lane_that_pays_after_all_stays),
 		T(test_a_lane_that_does_not_pay_closes),
 		T(test_a_lane_closes_when_it_no_longer_pays),
