@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/err.h"
 #include "core/tuning.h"
 
 /* Declares sal_policy_fifo and all other policies of the list. */
@@ -31,6 +32,12 @@ const char *sal_policy_names(const char *between, char *text, size_t size);
 /* Place of a policy in sal_policies, from 1 (0: not in the list); policy at a place, or NULL. */
 uint64_t sal_policy_number(const struct sal_policy *policy);
 const struct sal_policy *sal_policy_numbered(uint64_t number);
+
+/*
+ * Has the policy all that it needs, and not more memory than there is? If not,
+ * -SAL_INVALID_ARGUMENT and a sentence.
+ */
+int sal_policy_check(const struct sal_policy *policy, struct sal_err *err);
 
 const char *sal_policy_name(const struct sal_policy *policy);
 

@@ -53,6 +53,22 @@ const struct sal_policy *sal_policy_numbered(uint64_t number)
 	return NULL;
 }
 
+int sal_policy_check(const struct sal_policy *policy, struct sal_err *err)
+{
+	if (!policy->rank || (policy->params && !policy->set))
+		return sal_err_set(err, SAL_INVALID_ARGUMENT, "policy %s has no %s", policy->name,
+				   policy->rank ? "set" : "rank");
+	if (policy->slot_size > SAL_SLOT_BYTES || policy->state_size > SAL_STATE_BYTES ||
+	    policy->lane_slot_size > SAL_LANE_SLOT_BYTES)
+		return sal_err_set(err, SAL_INVALID_ARGUMENT,
+				   "policy %s wants slots of %zu and %zu and a state of %zu bytes; "
+				   "the most are %d, %d and %d",
+				   policy->name, policy->slot_size, policy->lane_slot_size,
+				   policy->state_size, SAL_SLOT_BYTES, SAL_LANE_SLOT_BYTES,
+				   SAL_STATE_BYTES);
+	return SAL_OK;
+}
+
 const char *sal_policy_name(const struct sal_policy *policy)
 {
 	return policy->name;

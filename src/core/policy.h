@@ -22,7 +22,8 @@
  * sessions (a common clock, a boost) must call sal_policy_reread().
  *
  * The engine replaces a policy that misbehaves by fifo at once, and emits SAL_EJECT. A policy
- * misbehaves if it picks a session that is not ready, or prefers a over b and b over a.
+ * misbehaves if it picks a session that is not ready, prefers a over b and b over a, or lets no
+ * session into the empty device.
  */
 #ifndef SAL_CORE_POLICY_H
 #define SAL_CORE_POLICY_H
@@ -132,7 +133,8 @@ struct sal_policy {
 	 * Optional. The tier of an iteration of s: 0, or 1 if the iteration must make way for those
 	 * of tier 0 that run beside it. is_first: s is the first in rank of all sessions that have
 	 * work. A session with tier 0 although it is not the first is urgent: it starts even if
-	 * that does not pay. Default: 0, but nobody is urgent.
+	 * that does not pay. The engine reads any answer above 1 as 1. Default: 0, but nobody is
+	 * urgent.
 	 */
 	uint32_t (*tier)(const void *state, const struct sal_session *s, bool is_first);
 

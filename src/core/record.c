@@ -42,6 +42,7 @@ static const char *const reason_names[SAL_REASON_END] = {
 	[SAL_REFUSE_PAGE_OUT] = "all sessions wait for memory and none could be paged out",
 	[SAL_REFUSE_DEADLINE] = "the iteration takes longer than its deadline",
 	[SAL_REFUSE_LOAD] = "the deadlines of all sessions need more than the whole device",
+	[SAL_EJECT_SHUT] = "let no session into the empty device",
 };
 
 const char *sal_what_name(uint16_t what)

@@ -57,6 +57,7 @@ enum sal_reason {
 	SAL_REFUSE_PAGE_OUT, /* every session waits for memory and no page-out succeeds */
 	SAL_REFUSE_DEADLINE, /* the iteration takes longer than its deadline; value: its time */
 	SAL_REFUSE_LOAD, /* too many deadlines; value: load of the device in millionths */
+	SAL_EJECT_SHUT, /* let no session into the empty device */
 	SAL_REASON_END
 };
 

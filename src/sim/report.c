@@ -158,6 +158,32 @@ bool sim_report_refusals(const struct sim_result *results, size_t count, struct 
 	return is_any_done;
 }
 
+static bool is_ejected(const struct sim_result *r)
+{
+	return r->eject_reason != SAL_REASON_NONE;
+}
+
+void sim_report_ejections(const struct sim_result *results, size_t count, struct sal_words *out)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		if (is_ejected(&results[i]))
+			sal_words_add(out, "%sat %.1f s fifo replaced %s, which %s",
+				      out->used ? "; " : "",
+				      (double)results[i].ejected_ns / NS_PER_S, results[i].policy,
+				      sal_reason_name(results[i].eject_reason));
+}
+
+/* Null, or why and when fifo replaced the policy. */
+static json_t *ejection_json(const struct sim_result *r)
+{
+	if (!is_ejected(r))
+		return json_null();
+	return json_pack("{s:f, s:s}", "at_s", (double)r->ejected_ns / NS_PER_S, "reason",
+			 sal_reason_name(r->eject_reason));
+}
+
 static json_t *jobs_json(const struct sim_result *result)
 {
 	json_t *jobs = json_array();
@@ -187,14 +213,15 @@ static json_t *jobs_json(const struct sim_result *result)
 
 static json_t *policy_json(const struct sim_result *r, const struct rec_summary *s)
 {
-	return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:i, s:i}",
-			 "policy", r->policy, "makespan_s", s->makespan_s, "mean_jct_s",
-			 s->mean_jct_s, "median_jct_s", s->median_jct_s, "p95_jct_s", s->p95_jct_s,
-			 "max_jct_s", s->max_jct_s, "mean_queue_s", s->mean_queue_s, "busy_share",
-			 s->busy_share, "switches", (json_int_t)r->switches, "page_outs",
-			 (json_int_t)r->page_outs, "refused", (json_int_t)r->refused,
-			 "peak_resident", (int)r->peak_resident, "peak_lanes", (int)r->peak_lanes,
-			 "devices", (int)r->devices);
+	return json_pack(
+		"{s:s, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:I, s:i, s:i, s:i, s:o}",
+		"policy", r->policy, "makespan_s", s->makespan_s, "mean_jct_s", s->mean_jct_s,
+		"median_jct_s", s->median_jct_s, "p95_jct_s", s->p95_jct_s, "max_jct_s",
+		s->max_jct_s, "mean_queue_s", s->mean_queue_s, "busy_share", s->busy_share,
+		"switches", (json_int_t)r->switches, "page_outs", (json_int_t)r->page_outs,
+		"refused", (json_int_t)r->refused, "peak_resident", (int)r->peak_resident,
+		"peak_lanes", (int)r->peak_lanes, "devices", (int)r->devices, "ejected",
+		ejection_json(r));
 }
 
 int sim_report_json(FILE *out, const struct sim_result *results, size_t count, bool with_jobs,

@@ -25,4 +25,7 @@ int sim_report_json(FILE *out, const struct sim_result *results, size_t count, b
  */
 bool sim_report_refusals(const struct sim_result *results, size_t count, struct sal_words *out);
 
+/* Tells of each policy that was replaced by fifo, and why; out stays empty if none was. */
+void sim_report_ejections(const struct sim_result *results, size_t count, struct sal_words *out);
+
 #endif

@@ -30,6 +30,10 @@ static void on_record(void *ctx, const struct sal_record *r, struct sal_session 
 	case SAL_WAKE_AT:
 		sim->wake_ns = r->value;
 		break;
+	case SAL_EJECT:
+		sim->out->ejected_ns = r->now_ns;
+		sim->out->eject_reason = r->reason;
+		break;
 	default:
 		break;
 	}

@@ -62,6 +62,8 @@ struct sim_result {
 	double busy_ns; /* integral of the share of the device in use */
 	uint64_t switches, page_outs, refused, iterations, events;
 	uint32_t peak_resident, peak_lanes;
+	uint16_t eject_reason; /* enum sal_reason; NONE: fifo did not replace the policy */
+	uint64_t ejected_ns;
 	struct rec_span *spans; /* owned */
 	size_t span_count;
 	struct rec_sample *samples; /* owned */

@@ -294,14 +294,20 @@ static int write_chrome(FILE *out, const void *what, struct sal_err *err)
 	return sim_chrome_write(out, d->results, d->count, err);
 }
 
-/* A run in which no job could run is a failure, so that a script notices a wrong --memory. */
-static int tell_refusals(const struct sim_result *results, size_t count)
+/*
+ * What went wrong. A run in which no job could run is a failure, so that a script notices a wrong
+ * --memory.
+ */
+static int tell_troubles(const struct sim_result *results, size_t count)
 {
-	struct sal_words why = { 0 };
+	struct sal_words why = { 0 }, ejected = { 0 };
 	bool is_any_done = sim_report_refusals(results, count, &why);
 
+	sim_report_ejections(results, count, &ejected);
 	if (why.used > 0)
 		(void)fprintf(stderr, "salus sim: %s\n", why.at);
+	if (ejected.used > 0)
+		(void)fprintf(stderr, "salus sim: %s\n", ejected.at);
 	return is_any_done ? CLI_OK : CLI_FAILED;
 }
 
@@ -325,7 +331,7 @@ static int write_all(const struct request *q, const struct sim_result *results, 
 	if (rc >= 0 && fflush(stdout) != 0)
 		rc = sal_err_set(&err, SAL_UNAVAILABLE, "cannot write the report: %s",
 				 strerror(errno));
-	return rc < 0 ? cli_fail(CLI_FAILED, &err) : tell_refusals(results, count);
+	return rc < 0 ? cli_fail(CLI_FAILED, &err) : tell_troubles(results, count);
 }
 
 static int simulate(const struct request *q, const struct sim_workload *workload)

@@ -433,17 +433,10 @@ void sal_eject_policy(struct sal_engine *e, enum sal_reason reason)
 int sal_engine_set_policy(struct sal_engine *e, uint64_t now_ns, const struct sal_policy *policy,
 			  struct sal_err *err)
 {
-	if (!policy->rank || (policy->params && !policy->set))
-		return sal_err_set(err, SAL_INVALID_ARGUMENT, "policy %s has no %s", policy->name,
-				   policy->rank ? "set" : "rank");
-	if (policy->slot_size > SAL_SLOT_BYTES || policy->state_size > SAL_STATE_BYTES ||
-	    policy->lane_slot_size > SAL_LANE_SLOT_BYTES)
-		return sal_err_set(err, SAL_INVALID_ARGUMENT,
-				   "policy %s wants slots of %zu and %zu and a state of %zu bytes; "
-				   "the most are %d, %d and %d",
-				   policy->name, policy->slot_size, policy->lane_slot_size,
-				   policy->state_size, SAL_SLOT_BYTES, SAL_LANE_SLOT_BYTES,
-				   SAL_STATE_BYTES);
+	int rc = sal_policy_check(policy, err);
+
+	if (rc < 0)
+		return rc;
 	e->policy = policy; /* the trace takes its name */
 	sal_begin(e, now_ns, SAL_SET_POLICY, NULL, NULL, sal_policy_number(policy));
 	reset_policy(e, policy);

@@ -346,6 +346,12 @@ void sal_make_room(struct sal_engine *e)
 		(void)try_plan(e, in, PLAN_PREFERRED, next);
 }
 
+/* No lane is open, and the policy wants none for s. */
+static bool is_shut_out(const struct sal_engine *e, const struct sal_session *s)
+{
+	return e->memory.open_mask == 0 && !sal_lane_choice(e, &e->memory, s).may_open;
+}
+
 bool sal_break_deadlock(struct sal_engine *e)
 {
 	struct sal_session *in = first_with_work(e);
@@ -354,6 +360,10 @@ bool sal_break_deadlock(struct sal_engine *e)
 		return false;
 	if (sal_try_admit(e, in))
 		return true;
+	if (is_shut_out(e, in)) {
+		sal_eject_policy(e, SAL_EJECT_SHUT);
+		return true;
+	}
 	if (e->tuning.page_bytes_per_s == 0) /* a stuck iteration may still end */
 		return e->running_count == 0 && refuse_last(e, SAL_REFUSE_NO_PAGING);
 	return try_plan(e, in, PLAN_FORCED, true);

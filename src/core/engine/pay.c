@@ -336,7 +336,7 @@ uint32_t sal_next_tier(const struct sal_engine *e, const struct sal_session *s)
 	uint32_t tier = 0;
 
 	if (e->tuning.tiers && e->policy->tier && sal_lane_limit(e) > 1)
-		tier = e->policy->tier(e->state, s, s == sal_front(e));
+		tier = e->policy->tier(e->state, s, s == sal_front(e)) > 0;
 	if (tier > 0 && is_light(e, s))
 		tier = 0;
 	return may_change_tier(e, s) ? tier : s->tier;

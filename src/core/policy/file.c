@@ -98,6 +98,17 @@ static int check_param(const struct sal_policy *policy, const struct sal_param *
 	return SAL_OK;
 }
 
+/* Has one before it the same name? */
+static bool is_twice(const struct sal_param *params, uint32_t index)
+{
+	uint32_t i;
+
+	for (i = 0; i < index; i++)
+		if (strcmp(params[i].name, params[index].name) == 0)
+			return true;
+	return false;
+}
+
 static int check_params(const struct sal_policy *policy, struct sal_err *err)
 {
 	uint32_t i;
@@ -110,6 +121,11 @@ static int check_params(const struct sal_policy *policy, struct sal_err *err)
 					   SAL_PARAMS_MAX);
 		rc = check_param(policy, &policy->params[i], err);
 	}
+	while (rc >= 0 && i-- > 0)
+		if (is_twice(policy->params, i))
+			return sal_err_set(err, SAL_INVALID_ARGUMENT,
+					   "policy %s has two parameters called %s", policy->name,
+					   policy->params[i].name);
 	return rc;
 }
 
@@ -127,5 +143,7 @@ int sal_policy_file_check(const struct sal_policy_file *file, struct sal_err *er
 	if (!file->policy)
 		return sal_err_set(err, SAL_INVALID_ARGUMENT, "it names no policy");
 	rc = check_words(file->policy, err);
+	if (rc >= 0)
+		rc = sal_policy_check(file->policy, err);
 	return rc < 0 ? rc : check_params(file->policy, err);
 }

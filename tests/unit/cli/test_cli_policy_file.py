@@ -253,5 +253,11 @@ def test_the_simulator_takes_files(tmp_path):
 
 def test_the_simulator_ejects_a_policy_that_misbehaves(tmp_path):
     chrome = tmp_path / "c.json"
-    simulate(VARIANTS / "liar.so", "--chrome", chrome)
+    run = subprocess.run([SALUS, "sim", "--workload", ROOT / "data" / "fair3.csv", "--memory", "15.6GiB", "--policy",
+                          f"{VARIANTS / 'liar.so'},fair", "--static", "--chrome", chrome, "--json"],
+                         capture_output=True, text=True, timeout=LIMIT)
+    assert run.returncode == 0, run
     assert [e["name"] for e in json.loads(chrome.read_text())["traceEvents"]].count("eject") == 1
+    reason = "picked a session that was not ready"
+    assert [p["ejected"] for p in json.loads(run.stdout)["policies"]] == [{"at_s": 0.0, "reason": reason}, None, None]
+    assert run.stderr == f"salus sim: at 0.0 s fifo replaced liar, which {reason}\n"

@@ -209,6 +209,58 @@ static void test_a_slot_that_is_too_large_is_refused(void **state)
 	assert_ptr_equal(sal_engine_policy(d.engine), &faithful_policy);
 }
 
+/* Answers out of range */
+
+static uint32_t deep_tier(const void *state, const struct sal_session *s, bool is_first)
+{
+	(void)state;
+	(void)s;
+	(void)is_first;
+	return 77;
+}
+
+/* Callers index by the tier of a grant. */
+static void test_a_tier_is_at_most_1(void **state)
+{
+	struct sal_policy deep = faithful_policy;
+	struct sal_tuning tuning = drv_plain_tuning();
+	struct drv_job *a;
+
+	(void)state;
+	deep.tier = deep_tier;
+	tuning.lanes = 2;
+	tuning.tiers = 2;
+	drv_start(&d, 1000, &deep, &tuning);
+	a = drv_open(&d, 10, 10);
+	drv_submit(&d, a, 10, 10);
+	assert_int_equal(drv_last(&d, SAL_GRANT, a)->value, 1);
+	assert_int_equal(a->s->tier, 1);
+}
+
+static bool opens_none(const void *state, const struct sal_session *s, uint32_t open)
+{
+	(void)state;
+	(void)s;
+	(void)open;
+	return false;
+}
+
+/* Nobody would ever run. */
+static void test_a_policy_that_opens_no_lane_is_ejected(void **state)
+{
+	struct sal_policy shut = faithful_policy;
+	struct drv_job *a;
+
+	(void)state;
+	shut.opens = opens_none;
+	drv_start(&d, 1000, &shut, NULL);
+	a = drv_open(&d, 10, 10);
+	drv_submit(&d, a, 10, 10);
+	assert_int_equal(drv_last(&d, SAL_EJECT, NULL)->reason, SAL_EJECT_SHUT);
+	assert_ptr_equal(sal_engine_policy(d.engine), &sal_policy_fifo);
+	assert_true(drv_runs(a));
+}
+
 #define T(f) cmocka_unit_test_teardown(f, stop)
 
 int main(void)
@@ -220,6 +272,8 @@ int main(void)
 		T(test_a_lane_remembers_for_the_policy),
 		T(test_a_lane_is_opened_with_an_empty_slot),
 		T(test_a_slot_that_is_too_large_is_refused),
+		T(test_a_tier_is_at_most_1),
+		T(test_a_policy_that_opens_no_lane_is_ejected),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,24 @@ static void names_and_ideas_are_words_for_people(void **state)
 	expect(-SAL_INVALID_ARGUMENT, "it names no policy");
 }
 
+static void what_the_engine_would_not_take_is_refused(void **state)
+{
+	policy.rank = NULL;
+	expect(-SAL_INVALID_ARGUMENT, "policy mine has no rank");
+	(void)start(state);
+	policy.set = NULL;
+	expect(-SAL_INVALID_ARGUMENT, "policy mine has no set");
+	(void)start(state);
+	policy.slot_size = SAL_SLOT_BYTES + 1;
+	expect(-SAL_INVALID_ARGUMENT, "policy mine wants slots of 65 and 0");
+	(void)start(state);
+	policy.lane_slot_size = SIZE_MAX;
+	expect(-SAL_INVALID_ARGUMENT, "the most are");
+	(void)start(state);
+	policy.state_size = SAL_STATE_BYTES + 1;
+	expect(-SAL_INVALID_ARGUMENT, "a state of 129 bytes");
+}
+
 static void no_built_in_policy_is_replaced(void **state)
 {
 	(void)state;
@@ -135,6 +153,9 @@ static void parameters_are_complete(void **state)
 	own[0].unit = (enum sal_unit)7;
 	expect(-SAL_INVALID_ARGUMENT, "has no unit");
 	(void)start(state);
+	own[1].name = own[0].name;
+	expect(-SAL_INVALID_ARGUMENT, "policy mine has two parameters called one");
+	(void)start(state);
 	for (i = 0; i <= SAL_PARAMS_MAX; i++)
 		own[i] = own[0];
 	expect(-SAL_INVALID_ARGUMENT, "more than 4 parameters");
@@ -147,6 +168,7 @@ int main(void)
 		cmocka_unit_test_setup(another_version_is_refused, start),
 		cmocka_unit_test_setup(another_layout_is_refused, start),
 		cmocka_unit_test_setup(names_and_ideas_are_words_for_people, start),
+		cmocka_unit_test_setup(what_the_engine_would_not_take_is_refused, start),
 		cmocka_unit_test_setup(no_built_in_policy_is_replaced, start),
 		cmocka_unit_test_setup(parameters_are_complete, start),
 	};
