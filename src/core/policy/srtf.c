@@ -115,7 +115,7 @@ static uint32_t srtf_tier(const void *state, const struct sal_session *s, bool i
 static const struct sal_param srtf_params[] = {
 	[PARAM_ALIKE] = { "alike",
 			  "jobs whose remaining times differ by a smaller factor are equals",
-			  SAL_UNIT_COUNT, 4, 1, 1000 },
+			  SAL_UNIT_COUNT, 8, 1, 1000 },
 	{ 0 },
 };
 

@@ -239,8 +239,8 @@ static void test_jobs_of_about_the_same_length_are_equals(void **state)
 	start(&sal_policy_srtf, 0);
 	know(0, 600);
 	a = open_job(SEC);
-	b = open_job(3 * SEC);
-	c = open_job(5 * SEC);
+	b = open_job(6 * SEC);
+	c = open_job(10 * SEC);
 	submit(a, 0);
 	submit(c, 0);
 	assert_false(drv_runs(c));
@@ -253,7 +253,7 @@ static void test_jobs_of_about_the_same_length_are_equals(void **state)
 	start(&sal_policy_srtf, 1);
 	know(0, 600);
 	a = open_job(SEC);
-	b = open_job(3 * SEC);
+	b = open_job(6 * SEC);
 	submit(a, 0);
 	submit(b, 0);
 	assert_int_equal(drv_last(&d, SAL_GRANT, b)->value, 0);
