@@ -165,6 +165,11 @@ struct sal_device_ops {
 	 * the vendor has read them.
 	 */
 	int (*save)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+	/*
+	 * Optional; may fail on any device: then save. The same without a copy, for a buffer whose
+	 * memory cannot be given back. The contents stay there, until the buffer is freed.
+	 */
+	int (*leave)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 	/* Call this once, before all other operations on saved. After a failure, free saved. */
 	int (*await_saved)(struct sal_saved *saved, struct sal_err *err);
 	int (*restore)(struct sal_stream *s, struct sal_saved *take_saved,

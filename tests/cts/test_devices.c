@@ -24,6 +24,7 @@
 
 #include "device/fake/fake.h"
 #include "device/option.h"
+#include "heap/heap.h"
 #include "support/plugin_watch.h"
 
 #define F32 11 /* PJRT_Buffer_Type_F32 */
@@ -1751,6 +1752,41 @@ static void done_holds_no_lock(void **state)
 	t->ops->unload(o.program);
 }
 
+/* The bytes of an upload that the vendor may use in place are not the heap's: nobody copies them. */
+static void shared_memory_stays(void **state)
+{
+	_Alignas(64) float shared[LANES] = { 5, 6, 7, 8 };
+	struct bench *t = *state;
+	const int64_t dims[] = { LANES };
+	const struct sal_array array = { .type = F32, .rank = 1, .dims = dims };
+	struct sal_buffer *b = NULL, *moved = NULL;
+	struct sal_stream *other;
+	struct sal_saved *saved;
+	struct outcome released;
+
+	outcome_init(&released);
+	fine(t, t->ops->upload(t->stream, &array, shared, SAL_UPLOAD_ALIAS, note, &released, &b,
+			       &t->err));
+	fine(t, t->ops->leave(b, &saved, &t->err));
+	fine(t, t->ops->await_saved(saved, &t->err));
+	assert_ptr_equal(t->ops->saved_bytes(saved).at, shared);
+	fine(t, t->ops->empty(b));
+	assert_true(shared[3] == 8);
+	fine(t, t->ops->refill(b, saved, &t->err));
+	expect(t, b, 5, 1);
+
+	fine(t, t->ops->open_stream(t->device, 0, &other, &t->err));
+	fine(t, t->ops->leave(b, &saved, &t->err));
+	fine(t, t->ops->await_saved(saved, &t->err));
+	fine(t, t->ops->restore(other, saved, &moved, &t->err));
+	t->ops->free_buffer(b);
+	assert_int_equal(wait_for(&released, 1), SAL_OK);
+	memset(shared, 0, sizeof(shared));
+	expect(t, moved, 5, 1);
+	t->ops->free_buffer(moved);
+	t->ops->close_stream(other);
+}
+
 /* All of them */
 
 #define ON_BENCH(name) cmocka_unit_test_setup_teardown(name, bench_setup, bench_teardown)
@@ -1808,6 +1844,19 @@ static int run_suite(const struct subject *subject)
 		tests[i].initial_state = (void *)subject;
 	return _cmocka_run_group_tests(subject->name, tests, sizeof(tests) / sizeof(tests[0]), NULL,
 				       NULL);
+}
+
+/* The heap, once started, stays. */
+static int run_with_heap(const struct subject *subject)
+{
+	struct CMUnitTest tests[] = { ON_BENCH(shared_memory_stays) };
+
+	tests[0].initial_state = (void *)subject;
+	if (!sal_heap_start()) {
+		print_message("SKIPPED: pjrt, with the heap: there are no addresses for it\n");
+		return 0;
+	}
+	return _cmocka_run_group_tests("pjrt, with the heap", tests, 1, NULL, NULL);
 }
 
 /*
@@ -1891,5 +1940,5 @@ int main(void)
 		print_message("SKIPPED: pjrt: under the thread sanitizer\n");
 		return failed;
 	}
-	return failed + run_suite(&pjrt) + run_discrete();
+	return failed + run_suite(&pjrt) + run_discrete() + run_with_heap(&pjrt);
 }

@@ -107,9 +107,9 @@ def test_paging_is_as_fast_as_copying(served, patience):
     mib = 400
     daemon, client = served("--memory", "600MiB", env={"SALUS_LOG": "debug"})
     a, b = Holder(client, "a"), Holder(client, "b", 1)
-    a.do("put", mib)
+    a.do("make", mib)
     of_a = a.do("use")
-    b.do("put", mib)
+    b.do("make", mib)
     of_b = b.do("use")
     for _ in range(3):
         assert a.do("use") == of_a
@@ -117,13 +117,40 @@ def test_paging_is_as_fast_as_copying(served, patience):
     copy = copy_s(mib * MIB)
     ratios = {}
     for way in ("out", "in"):
-        us = [int(u) for u in re.findall(rf"paging: {way} session=.* us=(\d+)", daemon.log)]
-        assert us, daemon.log
+        us = times_of(way, daemon)
         ratios[way] = min(us) / 1e6 / copy
         print(f"ratio of paging {way} to a copy: {ratios[way]:.2f} ({us} us for {mib} MiB)")
     a.end()
     b.end()
     assert max(ratios.values()) <= 3 * patience
+
+
+def times_of(way, daemon):
+    """Microseconds of each time that a session was paged out, or in."""
+    us = [int(u) for u in re.findall(rf"paging: {way} session=.* us=(\d+)", daemon.log)]
+    assert us, daemon.log
+    return us
+
+
+@pytest.mark.alone
+def test_shared_uploads_are_paged_without_copies(served, patience, on_the_host):
+    """An upload that the device reads in the memory of its job stays there: a copy would only take more."""
+    mib = 400
+    daemon, client = served("--memory", "600MiB", env={"SALUS_LOG": "debug"})
+    a, b = Holder(client, "a"), Holder(client, "b", 1)
+    right = []
+    for holder in (a, b):
+        holder.do("put", mib)
+        right.append((holder.do("use"), holder.do("read")))
+    for _ in range(3):
+        assert [(holder.do("use"), holder.do("read")) for holder in (a, b)] == right
+    copy = copy_s(mib * MIB)
+    for way in ("out", "in"):
+        us = times_of(way, daemon)
+        print(f"paging {way}: {us} us for {mib} MiB, which take {copy * 1e6:.0f} us to copy")
+        assert min(us) / 1e6 <= copy / 4 * patience
+    a.end()
+    b.end()
 
 
 # Death.
@@ -145,7 +172,8 @@ def kill(holder):
 
 @pytest.mark.parametrize("moment", ["paging out", "paged", "paging in", "waiting", "others wait"])
 def test_death(moment, served, device):
-    """kill -9 at the worst moment: the others go on, and the memory is theirs."""
+    """kill -9 at the worst moment: the others go on, and the memory is theirs. Computed arrays are copied; uploads
+    may stay where they are."""
     # The discrete device copies in the background. So that it still does at the death, it is slow.
     slow = ["--plugin-option", "bandwidth=500000000"] if device == "discrete" else []
     daemon, client = served("--memory", "600MiB", *slow)
@@ -155,14 +183,14 @@ def test_death(moment, served, device):
         return lambda: state_of(daemon, "victim") in states
 
     if moment == "waiting":
-        other.do("put", 400)
+        other.do("make", 400)
         right = other.do("use")
-        victim.begin("put", 350)
+        victim.begin("make", 350)
         wait_for(victim_is("waiting"), 10, "the victim to wait")
         kill(victim)
     else:
-        victim.do("put", 350)
-        other.begin("put", 400)
+        victim.do("make", 350)
+        other.begin("make", 400)
         if moment == "others wait":
             wait_for(lambda: state_of(daemon, "other") == "waiting", 10, "the other to wait")
         elif moment == "paging out":

@@ -7,6 +7,9 @@
  * while its pages go back to the system. The address matters: XLA:CPU caches packed weights by
  * address, so a program may give other results when its arguments move. On other devices the buffer
  * is freed and a new one is made.
+ *
+ * Memory that is not the heap's, as the memory that a job shares with us, cannot be given back: to
+ * copy it would only take more. Such contents stay where they are.
  */
 #include "device/pjrt/saved.h"
 
@@ -27,7 +30,8 @@ struct sal_saved {
 	struct vendor_shape shape;
 	uint64_t size;
 	struct sal_device *device; /* borrowed */
-	struct vendor_block *block; /* owned: the bytes */
+	struct vendor_block *block; /* owned: the bytes; NULL: they stay at `kept` */
+	const void *kept; /* borrowed from the buffer */
 	sem_t copied; /* code and reason are set */
 	int code; /* 0, or why the copy failed */
 	char reason[REASON_BYTES];
@@ -138,22 +142,43 @@ static void on_copied(void *ctx, int code, const char *message)
 	(void)sem_post(&saved->copied);
 }
 
-int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
+static int take_block(struct sal_saved *saved, struct sal_err *err)
+{
+	saved->block = sal_vendor_shelf_take(&saved->device->shelf, saved->size);
+	if (!saved->block)
+		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
+	return SAL_OK;
+}
+
+static int describe(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
 	struct sal_saved *saved = calloc(1, sizeof(*saved));
 	int rc;
 
 	*out_saved = NULL;
-	if (saved)
-		saved->block = sal_vendor_shelf_take(&b->stream->device->shelf, b->host_bytes);
-	if (!saved || !saved->block) {
-		free(saved);
+	if (!saved)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no host memory to page out to");
-	}
 	(void)sem_init(&saved->copied, 0, 0);
 	saved->size = b->host_bytes;
 	saved->device = b->stream->device;
 	rc = sal_vendor_shape(b->stream, b->buffer, &saved->shape, err);
+	if (rc < 0) {
+		sal_pjrt_free_saved(saved);
+		return rc;
+	}
+	*out_saved = saved;
+	return SAL_OK;
+}
+
+int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
+{
+	struct sal_saved *saved;
+	int rc = describe(b, &saved, err);
+
+	*out_saved = NULL;
+	if (rc < 0)
+		return rc;
+	rc = take_block(saved, err);
 	if (rc >= 0)
 		rc = sal_pjrt_download(b, saved->block->bytes, (size_t)saved->size, on_copied,
 				       saved, err);
@@ -163,6 +188,44 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	}
 	*out_saved = saved;
 	return SAL_OK;
+}
+
+static bool is_foreign(const void *bytes)
+{
+	return sal_heap_is_on() && !sal_heap_owns(bytes);
+}
+
+static void find_foreign(void *bytes, size_t size, void *out)
+{
+	(void)size;
+	*(const void **)out = is_foreign(bytes) ? bytes : NULL;
+}
+
+int sal_pjrt_leave(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
+{
+	const void *at = NULL;
+	int rc;
+
+	*out_saved = NULL;
+	if (b->host_bytes == 0 || !sal_vendor_reach(b, find_foreign, &at) || !at)
+		return sal_err_set(err, SAL_UNIMPLEMENTED, "the memory can be given back");
+	rc = describe(b, out_saved, err);
+	if (rc < 0)
+		return rc;
+	(*out_saved)->kept = at;
+	on_copied(*out_saved, SAL_OK, NULL);
+	return SAL_OK;
+}
+
+/* Contents that have stayed where they are go elsewhere, so they are copied now. */
+static int detach(struct sal_saved *saved, struct sal_err *err)
+{
+	int rc = saved->block ? SAL_OK : take_block(saved, err);
+
+	if (rc >= 0 && saved->kept)
+		memcpy(saved->block->bytes, saved->kept, (size_t)saved->size);
+	saved->kept = NULL;
+	return rc;
 }
 
 int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err)
@@ -285,10 +348,13 @@ int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err)
 {
 	struct sal_saved *saved = take_saved;
-	struct sal_buffer *b = calloc(1, sizeof(*b));
-	int rc;
+	struct sal_buffer *b;
+	int rc = detach(saved, err);
 
 	*out_buffer = NULL;
+	if (rc < 0)
+		return rc;
+	b = calloc(1, sizeof(*b));
 	if (!b)
 		return sal_err_set(err, SAL_RESOURCE_EXHAUSTED, "no memory for a buffer");
 	b->stream = s;
@@ -313,7 +379,8 @@ int sal_vendor_restore(struct sal_stream *s, uint32_t memory, struct sal_saved *
 static void drop_pages(void *bytes, size_t size, void *unused)
 {
 	(void)unused;
-	sal_heap_empty(bytes, size);
+	if (!is_foreign(bytes))
+		sal_heap_empty(bytes, size);
 }
 
 int sal_pjrt_empty(struct sal_buffer *b)
@@ -336,7 +403,7 @@ static void fill(void *bytes, size_t size, void *saved)
 
 int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err)
 {
-	if (b->host_bytes > 0 && !sal_vendor_reach(b, fill, take_saved))
+	if (b->host_bytes > 0 && !take_saved->kept && !sal_vendor_reach(b, fill, take_saved))
 		return sal_err_set(err, SAL_INTERNAL, "the buffer cannot be reached any more");
 	sal_pjrt_free_saved(take_saved);
 	return SAL_OK;
@@ -344,7 +411,8 @@ int sal_pjrt_refill(struct sal_buffer *b, struct sal_saved *take_saved, struct s
 
 struct sal_text sal_pjrt_saved_bytes(const struct sal_saved *saved)
 {
-	return (struct sal_text){ saved->block->bytes, (size_t)saved->size };
+	return (struct sal_text){ saved->block ? saved->block->bytes : saved->kept,
+				  (size_t)saved->size };
 }
 
 void sal_pjrt_free_saved(struct sal_saved *saved)

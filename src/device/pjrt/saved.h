@@ -26,6 +26,7 @@ int sal_vendor_shape(const struct sal_stream *s, PJRT_Buffer *buffer, struct ven
 		     struct sal_err *err);
 
 int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
+int sal_pjrt_leave(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err);
 int sal_pjrt_restore(struct sal_stream *s, struct sal_saved *take_saved,
 		     struct sal_buffer **out_buffer, struct sal_err *err);

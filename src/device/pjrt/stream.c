@@ -481,6 +481,7 @@ const struct sal_device_ops sal_device_pjrt = {
 	.when_ready = sal_pjrt_when_ready,
 	.free_buffer = sal_pjrt_free_buffer,
 	.save = sal_pjrt_save,
+	.leave = sal_pjrt_leave,
 	.await_saved = sal_pjrt_await_saved,
 	.restore = sal_pjrt_restore,
 	.empty = sal_pjrt_empty,

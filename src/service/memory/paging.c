@@ -96,11 +96,22 @@ static int finish_save(struct svc_buffer *b, struct sal_saved *take_saved, bool 
 	return SAL_OK;
 }
 
+/* With stays_in_place, memory that cannot be given back is not copied either. */
+static int begin_save(struct svc_buffer *b, bool stays_in_place, struct sal_saved **out_saved,
+		      struct sal_err *err)
+{
+	const struct sal_device_ops *vendor = svc_vendor(b->session->server);
+
+	if (stays_in_place && vendor->leave && vendor->leave(b->device, out_saved, NULL) >= 0)
+		return SAL_OK;
+	return vendor->save(b->device, out_saved, err);
+}
+
 /* Save the buffer's contents from the device to the host. */
 static int save(struct svc_buffer *b, bool stays_in_place, struct sal_err *err)
 {
 	struct sal_saved *saved;
-	int rc = svc_vendor(b->session->server)->save(b->device, &saved, err);
+	int rc = begin_save(b, stays_in_place, &saved, err);
 
 	return rc < 0 ? rc : finish_save(b, saved, stays_in_place, err);
 }
@@ -212,7 +223,6 @@ static void take_back(struct svc_transit *t)
  */
 static void save_all(struct svc_transit *t)
 {
-	const struct sal_device_ops *vendor = svc_vendor(session_of(t)->server);
 	struct sal_saved **saved = calloc(t->count + 1, sizeof(struct sal_saved *));
 	size_t i;
 	int rc;
@@ -223,7 +233,7 @@ static void save_all(struct svc_transit *t)
 	}
 	for (i = 0; i < t->count && t->code == 0; i++)
 		if (svc_buffer_is_resident(t->list[i]))
-			t->code = vendor->save(t->list[i]->device, &saved[i], &t->err);
+			t->code = begin_save(t->list[i], true, &saved[i], &t->err);
 	for (i = 0; i < t->count; i++) {
 		rc = saved[i] ? finish_save(t->list[i], saved[i], true, t->code ? NULL : &t->err)
 			      : SAL_OK;
