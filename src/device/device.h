@@ -158,16 +158,15 @@ struct sal_device_ops {
 
 	/*
 	 * Paging. save copies the contents of the buffer, its type, shape, layout and kind of
-	 * memory; the buffer does not change. The contents are there when await_saved has returned without an error,
-	 * and until then the buffer must not be freed or donated. So a caller starts many copies and
-	 * then waits for them. restore makes an equal buffer from the saved contents, on any
-	 * stream of the device. On success restore takes the saved contents, and frees them when
-	 * the vendor has read them.
+	 * memory. The contents are there when await_saved has returned without an error; until then
+	 * do not free or donate the buffer. So a caller starts many copies, then waits. restore
+	 * makes an equal buffer from the saved contents, on any stream of the device. On success it
+	 * takes the saved contents, and frees them when the vendor has read them.
 	 */
 	int (*save)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 	/*
-	 * Optional; may fail on any device: then save. The same without a copy, for a buffer whose
-	 * memory cannot be given back. The contents stay there, until the buffer is freed.
+	 * Optional, may fail: then save. The same without a copy, for a buffer whose memory cannot
+	 * be given back. The contents stay there, until the buffer is freed.
 	 */
 	int (*leave)(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err);
 	/* Call this once, before all other operations on saved. After a failure, free saved. */
@@ -175,9 +174,8 @@ struct sal_device_ops {
 	int (*restore)(struct sal_stream *s, struct sal_saved *take_saved,
 		       struct sal_buffer **out_buffer, struct sal_err *err);
 	/*
-	 * May fail on any device. empty gives the memory pages of a saved buffer back to the
-	 * system; the buffer keeps its address. After that it may only be refilled or freed. refill
-	 * brings the contents back and takes the saved ones.
+	 * May fail on any device. empty gives the pages of a saved buffer back to the system; the
+	 * buffer keeps its address, and may only be refilled or freed. refill takes the contents.
 	 */
 	int (*empty)(struct sal_buffer *b);
 	int (*refill)(struct sal_buffer *b, struct sal_saved *take_saved, struct sal_err *err);
