@@ -176,7 +176,7 @@ int sal_pjrt_save(struct sal_buffer *b, struct sal_saved **out_saved, struct sal
 	int rc = describe(b, &saved, err);
 
 	*out_saved = NULL;
-	if (rc < 0)
+	if (!saved)
 		return rc;
 	rc = take_block(saved, err);
 	if (rc >= 0)
@@ -203,17 +203,19 @@ static void find_foreign(void *bytes, size_t size, void *out)
 
 int sal_pjrt_leave(struct sal_buffer *b, struct sal_saved **out_saved, struct sal_err *err)
 {
+	struct sal_saved *saved;
 	const void *at = NULL;
 	int rc;
 
 	*out_saved = NULL;
 	if (b->host_bytes == 0 || !sal_vendor_reach(b, find_foreign, &at) || !at)
 		return sal_err_set(err, SAL_UNIMPLEMENTED, "the memory can be given back");
-	rc = describe(b, out_saved, err);
-	if (rc < 0)
+	rc = describe(b, &saved, err);
+	if (!saved)
 		return rc;
-	(*out_saved)->kept = at;
-	on_copied(*out_saved, SAL_OK, NULL);
+	saved->kept = at;
+	on_copied(saved, SAL_OK, NULL);
+	*out_saved = saved;
 	return SAL_OK;
 }
 
