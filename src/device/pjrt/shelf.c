@@ -18,6 +18,7 @@ void sal_vendor_shelf_init(struct vendor_shelf *shelf)
 	(void)pthread_mutex_init(&shelf->lock, NULL);
 	SLIST_INIT(&shelf->blocks);
 	shelf->bytes = shelf->used = 0;
+	shelf->keeps = false;
 }
 
 static void block_free(struct vendor_block *block)
@@ -110,7 +111,7 @@ void sal_vendor_shelf_put(struct vendor_shelf *shelf, struct vendor_block *take_
 		return;
 	sal_heap_pay(take_block->bytes, sal_payer_for(SAL_NO_METER, false));
 	(void)pthread_mutex_lock(&shelf->lock);
-	if (take_block->room > REUSED_BYTES_MIN && !sal_heap_is_on() &&
+	if (shelf->keeps && take_block->room > REUSED_BYTES_MIN &&
 	    shelf->bytes + take_block->room <= SHELF_BYTES_MAX) {
 		SLIST_INSERT_HEAD(&shelf->blocks, take_block, link);
 		shelf->bytes += take_block->room;

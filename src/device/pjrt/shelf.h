@@ -5,7 +5,7 @@
  * The first access to new memory can cost ten times the copy into it (on a virtual machine, the
  * host may have to find the memory first). Sessions are paged out and in by turns, so a block of
  * one session serves the next. When nothing is paged out any more, all memory goes back to the
- * system. The heap, if there is one, keeps pages for all purposes, and bounds them: then the shelf
+ * system. On a host device the heap keeps pages for all purposes, and bounds them: then the shelf
  * keeps nothing.
  *
  * Threads: any; the shelf has its own lock.
@@ -14,6 +14,7 @@
 #define SAL_DEVICE_PJRT_SHELF_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -28,8 +29,10 @@ struct vendor_shelf {
 	SLIST_HEAD(, vendor_block) blocks; /* owned */
 	uint64_t bytes; /* of the free blocks */
 	uint64_t used; /* number of blocks in use */
+	bool keeps; /* free blocks are reused */
 };
 
+/* It keeps nothing, until the owner sets `keeps`. */
 void sal_vendor_shelf_init(struct vendor_shelf *shelf);
 void sal_vendor_shelf_fini(struct vendor_shelf *shelf);
 

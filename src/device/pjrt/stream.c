@@ -9,6 +9,7 @@
 #include "device/pjrt/ffi/linalg.h"
 #include "device/pjrt/ffi/python.h"
 #include "device/pjrt/saved.h"
+#include "heap/heap.h"
 
 static void pjrt_close(struct sal_device *d);
 
@@ -349,6 +350,7 @@ static int pjrt_open(const struct sal_device_config *cfg, struct sal_device **ou
 	if (rc < 0)
 		goto fail;
 	d->can_raise = d->facts.is_host && sal_crew_can_raise();
+	d->shelf.keeps = !d->facts.is_host || !sal_heap_is_on();
 	rc = sal_vendor_register(d, err);
 	if (rc < 0)
 		goto fail;
