@@ -39,14 +39,15 @@ def program(scratch_mb):
 
 @functools.cache
 def place(seed, model_mb):
-    """A rotation matrix, whose powers stay bounded, and a model of this size, both on the device."""
+    """A rotation matrix, whose powers stay bounded, and a model of this size, both on the device. Models are made by
+    programs: a host device would read an upload in the job's own memory."""
     turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(SIDE, SIDE)))[0]
-    model = jax.device_put(np.ones(max(model_mb << 18, 1), np.float32))
+    model = jnp.ones(max(model_mb << 18, 1), jnp.float32)
     return jax.device_put(turn.astype(np.float32)), model.block_until_ready()
 
 
 def load(seed, model_mb, scratch_mb):
-    """Prepares everything before the measurement: uploads the model, compiles the program."""
+    """Prepares everything before the measurement: makes the model, compiles the program."""
     m, model = place(seed, model_mb)
     program(scratch_mb)(jnp.ones((SIDE, SIDE)), m, model, 1).block_until_ready()
 
