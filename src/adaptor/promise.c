@@ -26,7 +26,8 @@ struct adp_promise {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct adp_conn *conn; /* owned reference, or NULL */
-	uint64_t number; /* its answer comes about when this one does: see pace.h */
+	uint64_t number; /* its answer comes about when this one does: see daemon/pace.h */
+	bool is_wanted; /* somebody has asked for it: the connection counts that; under the lock */
 	int code;
 	char *message; /* owned; NULL: none */
 	_Atomic int waiter; /* enum adp_waiter: of waited_from_ns */
@@ -45,10 +46,21 @@ struct adp_promise *adp_promise_create(struct adp_conn *conn)
 	(void)pthread_mutex_init(&p->lock, NULL);
 	(void)pthread_cond_init(&p->changed, NULL);
 	p->conn = conn ? adp_conn_ref(conn) : NULL;
-	p->number = conn ? adp_conn_asked(conn) + 1 : 0;
 	p->last = &p->first;
 	LIST_INIT(&p->buffers);
 	return p;
+}
+
+void adp_promise_in_turn(struct adp_promise *p)
+{
+	if (p->conn)
+		p->number = adp_conn_asked(p->conn) + 1;
+}
+
+void adp_promise_with(struct adp_promise *p, const struct adp_promise *other)
+{
+	if (!atomic_load_explicit(&other->fulfilled, memory_order_acquire))
+		p->number = other->number;
 }
 
 struct adp_promise *adp_promise_ref(struct adp_promise *p)
@@ -61,6 +73,8 @@ void adp_promise_unref(struct adp_promise *p)
 {
 	if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) > 1)
 		return;
+	if (p->is_wanted && !adp_promise_is_fulfilled(p))
+		adp_conn_unwant(p->conn, p->number);
 	while (p->first) { /* nobody can fulfil it any more */
 		struct callback *c = p->first;
 
@@ -119,6 +133,7 @@ void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 {
 	struct callback *c;
 	uint64_t from_ns;
+	bool is_wanted;
 
 	(void)pthread_mutex_lock(&p->lock);
 	if (atomic_load_explicit(&p->fulfilled, memory_order_relaxed)) {
@@ -131,11 +146,14 @@ void adp_promise_fulfil(struct adp_promise *p, int code, const char *message)
 		fail_buffers(p);
 	atomic_store_explicit(&p->fulfilled, true, memory_order_release);
 	from_ns = atomic_load_explicit(&p->waited_from_ns, memory_order_relaxed);
+	is_wanted = p->is_wanted;
 	c = p->first;
 	p->first = NULL;
 	p->last = &p->first;
 	(void)pthread_cond_broadcast(&p->changed);
 	(void)pthread_mutex_unlock(&p->lock);
+	if (is_wanted)
+		adp_conn_unwant(p->conn, p->number);
 	if (from_ns && p->conn)
 		adp_conn_learn_wait(p->conn, (enum adp_waiter)atomic_load(&p->waiter),
 				    sal_now_ns() - from_ns);
@@ -153,6 +171,19 @@ bool adp_promise_is_fulfilled(struct adp_promise *p)
 	return atomic_load_explicit(&p->fulfilled, memory_order_acquire) || is_broken(p);
 }
 
+/* Once, until it is fulfilled. */
+static void want(struct adp_promise *p)
+{
+	bool is_first;
+
+	(void)pthread_mutex_lock(&p->lock);
+	is_first = !p->is_wanted && !adp_promise_is_fulfilled(p);
+	p->is_wanted |= is_first;
+	(void)pthread_mutex_unlock(&p->lock);
+	if (is_first)
+		adp_conn_want(p->conn, p->number);
+}
+
 void adp_promise_poll(struct adp_promise *p)
 {
 	enum adp_waiter waiter;
@@ -167,7 +198,7 @@ void adp_promise_poll(struct adp_promise *p)
 	if (adp_promise_is_fulfilled(p))
 		return;
 	atomic_store_explicit(&p->waited_from_ns, from_ns, memory_order_relaxed);
-	adp_conn_want(p->conn, p->number);
+	want(p);
 }
 
 int adp_promise_wait(struct adp_promise *p)

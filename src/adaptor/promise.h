@@ -20,6 +20,10 @@ struct adp_promise;
 
 /* conn may be NULL: then a waiter does not poll. NULL for lack of memory. */
 struct adp_promise *adp_promise_create(struct adp_conn *conn);
+/* It is fulfilled when the requests so far are answered, not at any time. Before others have it. */
+void adp_promise_in_turn(struct adp_promise *p);
+/* It is fulfilled about when the other is. Before others have it. */
+void adp_promise_with(struct adp_promise *p, const struct adp_promise *other);
 struct adp_promise *adp_promise_ref(struct adp_promise *p);
 void adp_promise_unref(struct adp_promise *p);
 /* Later calls change nothing. message may be NULL. */

@@ -73,7 +73,7 @@ static void find_warmer(uint32_t lane)
 	for (i = 0; i < SAL_HEAP_LANES; i++) {
 		const struct sal_heap_range *other = &sal_heap_state.ranges[range_of(i)];
 
-		if (is_empty(other) && other->warm > other->keep &&
+		if (is_empty(other) && other->warm > sal_heap_warm_max(other) &&
 		    other->warm > sal_heap_state.ranges[range_of(found)].warm)
 			found = i;
 	}

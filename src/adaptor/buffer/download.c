@@ -164,6 +164,8 @@ static PJRT_Error *download_known(PJRT_Buffer *b, const struct download *what, u
 	*d = *what;
 	d->conn = adp_conn_ref(conn);
 	d->promise = adp_promise_create(conn);
+	if (d->promise && b->is_output)
+		adp_promise_with(d->promise, b->ready);
 	if (d->promise)
 		*out_event = adp_event_create(adp_promise_ref(d->promise), true);
 	if (!d->promise || !*out_event) {

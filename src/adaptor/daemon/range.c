@@ -2,6 +2,7 @@
 #include "adaptor/daemon/range.h"
 
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "adaptor/daemon/conn.h"
@@ -11,6 +12,9 @@
 #include "link/socket.h"
 
 #define GROW_TIMEOUT_MS 10000
+/* Before the arena grows, the reader has so many moments to take what has come. */
+#define MOMENT_NS 50000
+#define MOMENTS 4
 
 static int set_gone(const struct adp_conn *conn, struct sal_err *err)
 {
@@ -40,6 +44,23 @@ static int grow_arena(struct adp_conn *conn, uint64_t size, struct sal_err *err)
 	return adp_arena_add(conn->arena, fd, got.bytes, err);
 }
 
+/* The reader may nap while places are free again. */
+static bool try_after_nap(struct adp_conn *conn, uint64_t size, struct adp_range *out_range)
+{
+	const struct timespec moment = { .tv_nsec = MOMENT_NS };
+	int i;
+
+	if (adp_conn_owed(conn) == 0)
+		return false;
+	adp_conn_wake_reader(conn);
+	for (i = 0; i < MOMENTS; i++) {
+		(void)nanosleep(&moment, NULL);
+		if (adp_arena_try(conn->arena, size, out_range))
+			return true;
+	}
+	return false;
+}
+
 int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_range,
 		    struct sal_err *err)
 {
@@ -50,7 +71,7 @@ int adp_range_alloc(struct adp_conn *conn, uint64_t size, struct adp_range *out_
 	if (adp_arena_try(conn->arena, size, out_range))
 		return SAL_OK;
 	(void)pthread_mutex_lock(&conn->grow_lock);
-	if (!adp_arena_try(conn->arena, size, out_range)) {
+	if (!adp_arena_try(conn->arena, size, out_range) && !try_after_nap(conn, size, out_range)) {
 		rc = adp_conn_is_dead(conn) ? set_gone(conn, err) : grow_arena(conn, size, err);
 		if (rc >= 0 && !adp_arena_try(conn->arena, size, out_range))
 			rc = sal_err_set(err, SAL_RESOURCE_EXHAUSTED,

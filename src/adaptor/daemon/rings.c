@@ -270,13 +270,24 @@ static uint64_t answered(struct adp_conn *conn)
 
 void adp_conn_want(struct adp_conn *conn, uint64_t number)
 {
-	if (adp_conn_is_dead(conn) || !adp_pace_want(&conn->pace, number, answered(conn)) ||
+	adp_pace_count(&conn->pace, number, 1);
+	if (adp_conn_is_dead(conn) ||
 	    atomic_load_explicit(&conn->taker, memory_order_relaxed) == pthread_self())
 		return;
 	(void)pthread_mutex_lock(&conn->take_lock);
-	if (atomic_load(&conn->pollers) == 0)
+	if (adp_pace_want(&conn->pace, number, answered(conn)) && atomic_load(&conn->pollers) == 0)
 		ask_to_ring(conn); /* the reader may nap */
 	(void)pthread_mutex_unlock(&conn->take_lock);
+}
+
+void adp_conn_unwant(struct adp_conn *conn, uint64_t number)
+{
+	adp_pace_count(&conn->pace, number, -1);
+}
+
+void adp_conn_wake_reader(struct adp_conn *conn)
+{
+	sal_doorbell_ring(conn->bell);
 }
 
 /* Returns how long it polled; 0: not at all. */

@@ -55,8 +55,14 @@ void adp_conn_await_fewer(struct adp_conn *conn, int32_t most);
 
 /* The number of the last request so far: its answer comes about then (pace.h). */
 uint64_t adp_conn_asked(struct adp_conn *conn);
-/* A thread is going to wait for the answer of this number: the reader takes it soon. */
+/*
+ * A thread is going to wait for the answer of this number: the reader takes it soon. Call unwant
+ * when it has come.
+ */
 void adp_conn_want(struct adp_conn *conn, uint64_t number);
+void adp_conn_unwant(struct adp_conn *conn, uint64_t number);
+/* The reader, if it naps, takes now what has come. Does not wait for it. */
+void adp_conn_wake_reader(struct adp_conn *conn);
 
 /*
  * The socket has probably hung up: waits a moment for the last records, which say why. False: the

@@ -353,6 +353,7 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *args, struct adp_
 
 	if (!promise)
 		return adp_out_of_memory();
+	adp_promise_in_turn(promise);
 	first = adp_next_id(p->conn, outputs);
 	if (!make_outputs(args, first, promise)) {
 		adp_promise_unref(promise);

@@ -349,7 +349,7 @@ void sal_make_room(struct sal_engine *e)
 /* No lane is open, and the policy wants none for s. */
 static bool is_shut_out(const struct sal_engine *e, const struct sal_session *s)
 {
-	return e->memory.open_mask == 0 && !sal_lane_choice(e, &e->memory, s).may_open;
+	return sal_open_count(e) == 0 && !sal_lane_choice(e, &e->memory, s).may_open;
 }
 
 bool sal_break_deadlock(struct sal_engine *e)

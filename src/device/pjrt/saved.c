@@ -222,12 +222,16 @@ int sal_pjrt_leave(struct sal_buffer *b, struct sal_saved **out_saved, struct sa
 /* Contents that have stayed where they are go elsewhere, so they are copied now. */
 static int detach(struct sal_saved *saved, struct sal_err *err)
 {
-	int rc = saved->block ? SAL_OK : take_block(saved, err);
+	int rc;
 
-	if (rc >= 0 && saved->kept)
-		memcpy(saved->block->bytes, saved->kept, (size_t)saved->size);
+	if (!saved->kept)
+		return SAL_OK;
+	rc = take_block(saved, err);
+	if (rc < 0)
+		return rc; /* they stay */
+	memcpy(saved->block->bytes, saved->kept, (size_t)saved->size);
 	saved->kept = NULL;
-	return rc;
+	return SAL_OK;
 }
 
 int sal_pjrt_await_saved(struct sal_saved *saved, struct sal_err *err)

@@ -28,6 +28,8 @@
 #define SEARCH_MAX 16
 /* How long a lane has memory that it may not keep. */
 #define SETTLE_NS 100000000L
+/* So many iterations may start before an errand that can wait. */
+#define OVERTAKEN_MAX 4
 
 /*
  * Who carries a session. The worker and the vendor's threads have other duties, so they leave long
@@ -55,23 +57,26 @@ static void post(struct svc_server *server, struct svc_session *s)
 	TAILQ_INSERT_TAIL(&server->posted, s, posted_link);
 }
 
-/* The device is idle until the iteration starts: errands that can wait do. */
+/* The device is idle until the iteration starts: an errand that can wait does, but not for ever. */
 static bool overtakes(const struct svc_session *s, const struct svc_errand *errand)
 {
 	const struct svc_errand *first = STAILQ_FIRST(&s->errands);
 
 	return errand->starts && !errand->computes && first && first->can_wait &&
-	       !STAILQ_NEXT(first, link);
+	       first->overtaken < OVERTAKEN_MAX && !STAILQ_NEXT(first, link);
 }
 
 void svc_errand_post(struct svc_session *s, struct svc_errand *errand)
 {
 	svc_assert_locked(s->server);
 	SAL_ASSERT(s->state != SVC_CLOSED);
-	if (overtakes(s, errand))
+	errand->overtaken = 0;
+	if (overtakes(s, errand)) {
+		STAILQ_FIRST(&s->errands)->overtaken++;
 		STAILQ_INSERT_HEAD(&s->errands, errand, link);
-	else
+	} else {
 		STAILQ_INSERT_TAIL(&s->errands, errand, link);
+	}
 	if (s->is_carried || s->is_posted)
 		return;
 	(void)svc_session_ref(s); /* until the session has no errands */

@@ -47,6 +47,7 @@ struct svc_errand {
 	bool lowers; /* may lower the priority of a vendor's threads: not for one of them */
 	bool starts; /* starts an iteration: the device waits for it */
 	bool can_wait; /* an errand that starts an iteration may go first */
+	uint8_t overtaken; /* so many have gone first */
 	bool is_under_way; /* its call has not returned */
 	bool is_lent; /* meanwhile another thread may carry the session */
 };

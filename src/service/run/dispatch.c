@@ -352,7 +352,8 @@ static void end(struct svc_execution *x)
 	svc_execution_move(x, SVC_ENDED);
 	finish_outputs(x);
 	svc_outbox_begin(&x->session->outbox);
-	svc_nap_publish(x->session->holding, x->session->queued_count, x->session->queued_ns);
+	svc_nap_publish(x->session->holding, x->session->queued_count, x->session->queued_ns,
+			x->end_ns > x->start_ns ? x->end_ns - x->start_ns : 0);
 	svc_execution_report(x);
 	while ((w = STAILQ_FIRST(&x->waiters))) {
 		STAILQ_REMOVE_HEAD(&x->waiters, link);

@@ -15,7 +15,11 @@
 
 struct sal_holding;
 
-/* So many iterations wait, which take so long together. holding may be NULL: an old client. */
-void svc_nap_publish(struct sal_holding *holding, uint32_t queued_count, uint64_t queued_ns);
+/*
+ * So many iterations wait. They take so long together as far as it was known when they came; the one
+ * that has just ended took last_ns. holding may be NULL: an old client.
+ */
+void svc_nap_publish(struct sal_holding *holding, uint32_t queued_count, uint64_t queued_ns,
+		     uint64_t last_ns);
 
 #endif

@@ -36,6 +36,7 @@ struct adp_conn {
 	enum adp_waiter waiter, learnt_for;
 	uint64_t asked;
 	_Atomic uint64_t wanted;
+	_Atomic int waits;
 	/* Fulfilled when the promise asks whether this process is a forked child. NULL: none. */
 	_Atomic(struct adp_promise *) fulfil_between;
 };
@@ -75,6 +76,13 @@ uint64_t adp_conn_asked(struct adp_conn *conn)
 void adp_conn_want(struct adp_conn *conn, uint64_t number)
 {
 	conn->wanted = number;
+	conn->waits++;
+}
+
+void adp_conn_unwant(struct adp_conn *conn, uint64_t number)
+{
+	assert_int_equal(conn->wanted, number);
+	conn->waits--;
 }
 
 enum adp_waiter adp_conn_waiter(struct adp_conn *conn)
@@ -366,21 +374,52 @@ static void waits_are_learnt_from(void **state)
 	adp_promise_unref(other);
 }
 
-/* The connection hears which answer a thread waits for, unless it has come while the thread polled. */
+/* The connection hears once which answer a thread waits for, unless it has come while the thread polled. */
 static void a_wait_names_its_answer(void **state)
 {
 	struct adp_conn conn = { .refs = 1, .asked = 41 };
 	struct adp_promise *p = promise_of(&conn), *come = promise_of(&conn);
 
 	(void)state;
+	adp_promise_in_turn(p);
 	conn.asked = 50;
 	adp_promise_fulfil(come, 0, NULL);
 	adp_promise_poll(come);
-	assert_int_equal(atomic_load(&conn.wanted), 0);
+	assert_int_equal(conn.waits, 0);
 	adp_promise_poll(p);
-	assert_int_equal(atomic_load(&conn.wanted), 42);
+	adp_promise_poll(p);
+	assert_int_equal(conn.wanted, 42);
+	assert_int_equal(conn.waits, 1);
+	adp_promise_fulfil(p, 0, NULL);
+	adp_promise_fulfil(p, 0, NULL);
+	assert_int_equal(conn.waits, 0);
 	adp_promise_unref(p);
 	adp_promise_unref(come);
+}
+
+/* What a program makes can be read when the program has run; a question is answered at any time. */
+static void answers_come_in_turn_or_at_any_time(void **state)
+{
+	struct adp_conn conn = { .refs = 1, .asked = 41 };
+	struct adp_promise *run = promise_of(&conn), *read = promise_of(&conn);
+	struct adp_promise *late = promise_of(&conn);
+
+	(void)state;
+	adp_promise_in_turn(run);
+	conn.asked = 50;
+	adp_promise_with(read, run);
+	adp_promise_poll(read);
+	assert_int_equal(conn.wanted, 42);
+	adp_promise_unref(read); /* nobody fulfils it */
+	assert_int_equal(conn.waits, 0);
+	adp_promise_fulfil(run, 0, NULL);
+	adp_promise_with(late, run);
+	adp_promise_poll(late);
+	assert_int_equal(conn.wanted, 0);
+	adp_promise_fulfil(late, 0, NULL);
+	adp_promise_unref(late);
+	adp_promise_unref(run);
+	assert_int_equal(atomic_load(&conn.refs), 1);
 }
 
 static void a_forked_child_waits_for_nothing(void **state)
@@ -412,6 +451,7 @@ int main(void)
 		cmocka_unit_test(an_open_event_has_no_error_yet),
 		cmocka_unit_test(waits_are_learnt_from),
 		cmocka_unit_test(a_wait_names_its_answer),
+		cmocka_unit_test(answers_come_in_turn_or_at_any_time),
 		cmocka_unit_test(a_forked_child_waits_for_nothing),
 	};
 

@@ -33,6 +33,7 @@ struct entry {
 	struct diary *diary;
 	char name;
 	bool waits, naps, is_settled_at_once;
+	struct entry *next; /* posted at the end of this one; NULL: none */
 };
 
 static void note(struct entry *e, char phase)
@@ -71,6 +72,8 @@ static void entry_settle(struct svc_errand *errand)
 
 	svc_assert_locked(&bed.server);
 	note(e, ')');
+	if (e->next)
+		svc_errand_post(a.session, &e->next->errand);
 }
 
 static void init_entry(struct entry *e, struct diary *d, char name, bool is_brief)
@@ -138,6 +141,33 @@ static void a_start_goes_before_what_can_wait(void **state)
 	svc_worker_wake(&bed.server);
 	BED_WAIT(&bed, d.used == 16);
 	assert_string_equal(d.text, "1(1)0(0)2(2)3(3)");
+	client_close(&a);
+	bed_close(&bed);
+}
+
+/* Starts that follow each other without a gap keep back what can wait, but not for ever. */
+static void what_can_wait_gets_its_turn(void **state)
+{
+	struct diary d = { .used = 0 };
+	struct entry e[9];
+	int i;
+
+	(void)state;
+	bed_open(&bed, &(struct run_config){ 0 });
+	client_open(&a, &bed, "a");
+	for (i = 0; i < 9; i++) {
+		init_entry(&e[i], &d, (char)('0' + i), true);
+		e[i].errand.starts = i > 0;
+		e[i].next = i > 0 && i < 8 ? &e[i + 1] : NULL;
+	}
+	e[0].errand.can_wait = true;
+	svc_lock(&bed.server);
+	svc_errand_post(a.session, &e[0].errand);
+	svc_errand_post(a.session, &e[1].errand);
+	svc_unlock(&bed.server);
+	svc_worker_wake(&bed.server);
+	BED_WAIT(&bed, d.used == 9 * 3 + 9);
+	assert_string_equal(d.text, "1(1)2(2)3(3)4(4)0(0)5(5)6(6)7(7)8(8)");
 	client_close(&a);
 	bed_close(&bed);
 }
@@ -500,6 +530,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errands_are_done_in_order),
 		cmocka_unit_test(a_start_goes_before_what_can_wait),
+		cmocka_unit_test(what_can_wait_gets_its_turn),
 		cmocka_unit_test(other_starts_stay_in_order),
 		cmocka_unit_test(sessions_that_start_go_first),
 		cmocka_unit_test(long_errands_go_to_a_carrier),
